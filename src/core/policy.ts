@@ -1,0 +1,115 @@
+/**
+ * A route's policy as the gateway uses it: every default filled in, every duration in milliseconds, every size in bytes.
+ * Made by config/policy.ts from the configuration; read everywhere.
+ */
+import type { RecordState } from './record.ts'
+
+export type Profile = 'api' | 'relay'
+/** What becomes of an answer: kept and replayed; not kept, the key is free again; not known (it comes from a hop). */
+export type Disposition = 'keep' | 'release' | 'unknown'
+export type UnknownPolicy = 'hold' | 'retry'
+export type FingerprintPart = 'method' | 'target' | 'mediaType' | 'body'
+export type FingerprintBody = 'auto' | 'bytes' | 'json' | 'none'
+
+export type ScopePart =
+  | { readonly kind: 'header', readonly name: string }
+  | { readonly kind: 'cookie', readonly name: string }
+  | { readonly kind: 'jwt', readonly claim: string }
+  | { readonly kind: 'const', readonly value: string }
+
+export type ScopePolicy =
+  /** Whose credential it is. `anonymous`: a caller without any is served, all of them in one scope. */
+  | { readonly kind: 'credential', readonly anonymous: boolean }
+  | { readonly kind: 'parts', readonly parts: readonly ScopePart[] }
+
+export interface JwtPolicy {
+  /** A file's path or an https/http URL of a JWK set. */
+  readonly jwks: string
+  readonly issuer: string | null
+  readonly audience: string | null
+}
+
+export interface KeyPolicy {
+  /** Lower-case header name. */
+  readonly header: string
+  readonly required: boolean
+  readonly syntax: 'lenient' | 'strict'
+  readonly store: 'hash' | 'text'
+}
+
+export interface FingerprintPolicy {
+  readonly of: readonly FingerprintPart[]
+  readonly body: FingerprintBody
+}
+
+export interface KeepPolicy {
+  /** Overrides of the profile's table, status by status. */
+  readonly statuses: ReadonlyMap<number, Disposition>
+  /** false: settle status and headers' absence as consumed, never keep a body. */
+  readonly body: boolean
+  readonly requestBytesMax: number
+  readonly responseBytesMax: number
+  /** Lower-case names never kept / kept although the default list drops them. */
+  readonly dropHeaders: ReadonlySet<string>
+  readonly keepHeaders: ReadonlySet<string>
+}
+
+export interface IdempotencyPolicy {
+  readonly profile: Profile
+  readonly key: KeyPolicy
+  readonly scope: ScopePolicy
+  readonly jwt: JwtPolicy | null
+  readonly fingerprint: FingerprintPolicy
+  readonly inFlight: { readonly waitMs: number, readonly status: number }
+  readonly answerWithinMs: number
+  readonly unknown: UnknownPolicy
+  readonly keep: KeepPolicy
+  readonly retentionMs: number
+  readonly unknownRetentionMs: number
+  readonly leaseMs: number
+  readonly onMismatch: { readonly action: 'reject' | 'replay', readonly status: number }
+  readonly onStoreDown: 'reject' | 'forward'
+  /** Pass the client's own key header on to the upstream. */
+  readonly forwardKey: boolean
+  /** Adds retry-after-ms, stripe-should-retry and x-should-retry to our problems. */
+  readonly retryHints: boolean
+}
+
+export interface UpstreamPolicy {
+  readonly name: string
+  /** scheme://host:port, nothing behind it. */
+  readonly origin: string
+  /** Hard limit of one execution. */
+  readonly timeoutMs: number
+  readonly connectTimeoutMs: number
+  readonly keepAliveMs: number
+  readonly connectionsMax: number
+  readonly host: 'upstream' | 'preserve'
+  readonly requestHeaders: ReadonlyArray<readonly [name: string, value: string]>
+}
+
+export interface RouteMatch {
+  /** Exact, with `:param` segments, or with a trailing `/*`. */
+  readonly path: string
+  /** Upper case; empty: every method. */
+  readonly methods: readonly string[]
+  /** Lower-case host without port; null: any. */
+  readonly host: string | null
+  /** Compare the path byte for byte instead of widely. */
+  readonly exact: boolean
+}
+
+export interface Route {
+  /** Part of every record's identity. A pass-through route may be nameless: then its path stands here. */
+  readonly name: string
+  readonly match: RouteMatch
+  readonly upstream: UpstreamPolicy
+  /** null: passes through. */
+  readonly idempotency: IdempotencyPolicy | null
+}
+
+/** A route that guards. */
+export interface GuardedRoute extends Route { readonly idempotency: IdempotencyPolicy }
+
+/** The states that a settle may keep an answer in. */
+export type KeptState = Extract<RecordState, 'completed' | 'consumed'>

@@ -1,0 +1,59 @@
+/**
+ * Faults of the world, as errors with a code and a cause. Expected outcomes are values (gateway/outcome.ts,
+ * core/problems.ts), never errors.
+ */
+
+/** A durable store did not answer, or answered that it cannot. */
+export class StoreUnavailable extends Error {
+  readonly code = 'ONCEWAY_STORE_UNAVAILABLE'
+  /**
+   * true: the statement may have been applied, or may yet be (reply lost, time-out, connection broken).
+   * false: it certainly was not and never will be (refused, rolled back, never sent).
+   */
+  readonly inDoubt: boolean
+  readonly store: string
+
+  constructor (store: string, operation: string, inDoubt: boolean, cause?: unknown) {
+    super(`${store}: ${operation} failed${inDoubt ? ', outcome in doubt' : ''}${cause instanceof Error ? `: ${cause.message}` : ''}`, { cause })
+    this.name = 'StoreUnavailable'
+    this.store = store
+    this.inDoubt = inDoubt
+  }
+}
+
+/** The store refused a write for its content (SQLSTATE classes 22, 23, 54 and their like): trying again cannot help (P7). */
+export class StoreRejected extends Error {
+  readonly code = 'ONCEWAY_STORE_REJECTED'
+  readonly store: string
+
+  constructor (store: string, operation: string, cause?: unknown) {
+    super(`${store}: ${operation} was refused for its content${cause instanceof Error ? `: ${cause.message}` : ''}`, { cause })
+    this.name = 'StoreRejected'
+    this.store = store
+  }
+}
+
+/** A queue of ours is at its bound; nothing was sent to the store. */
+export class StoreOverloaded extends Error {
+  readonly code = 'ONCEWAY_STORE_OVERLOADED'
+
+  constructor (lane: string) {
+    super(`${lane}: queue is full`)
+    this.name = 'StoreOverloaded'
+  }
+}
+
+/**
+ * onceway cannot start or a command cannot be carried out. `message` is one sentence for a person, with what to do.
+ * `exitCode`: 1 runtime, 2 usage or configuration.
+ */
+export class StartError extends Error {
+  readonly code = 'ONCEWAY_START'
+  readonly exitCode: 1 | 2
+
+  constructor (message: string, exitCode: 1 | 2 = 1, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'StartError'
+    this.exitCode = exitCode
+  }
+}

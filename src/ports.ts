@@ -1,0 +1,260 @@
+/**
+ * The seams, types only. A driver knows the seam and not its neighbours; each says in prose what it guarantees, and every
+ * driver of a port passes the one conformance suite of that port (test/conformance).
+ */
+import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
+
+// ---------------------------------------------------------------- time and chance
+
+export interface Clock {
+  /** Never goes backwards; origin arbitrary. All deadlines of the gateway count on it. */
+  monotonicMs: () => number
+  /** Milliseconds since the Unix epoch. For people and for headers, never for leases. */
+  wallMs: () => number
+  /** Calls back once, after at least `ms`. Does not keep the process alive. */
+  after: (ms: number, call: () => void) => Cancel
+}
+
+export type Cancel = () => void
+
+export interface Random {
+  bytes: (size: number) => Buffer
+}
+
+// ---------------------------------------------------------------- the arbiter
+
+export type ClaimResult =
+  /** The commit is acknowledged: the row says claimed, this owner, this attempt. */
+  | { readonly kind: 'won', readonly attempt: number }
+  /** Somebody's row stands there. */
+  | { readonly kind: 'seen', readonly row: Row }
+
+export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' }
+
+export type SettleResult =
+  /** Acknowledged. `keepLeftMs`: until the row may be swept. */
+  | { readonly kind: 'settled', readonly keepLeftMs: number }
+  /** Nothing changed; the row as it stands, read afterwards on the same connection, or null if there is none. */
+  | { readonly kind: 'refused', readonly row: Row | null }
+
+export type RenewResult = 'renewed' | 'skipped' | 'lost'
+
+export interface LapseOrder {
+  /** null: any record whose lease is over (the sweeper's order). */
+  readonly ids: readonly Buffer[] | null
+  /** Owners of this process's own running executions: never lapsed by itself. */
+  readonly running: readonly Buffer[]
+  readonly limit: number
+}
+
+export interface Lapsed { readonly id: Buffer, readonly route: string, readonly requestId: string, readonly attempt: number }
+
+export interface Swept { readonly state: SettledState, readonly count: number }
+
+export interface Resolution {
+  readonly token: Token
+  readonly outcome: Exclude<SettledState, 'indeterminate'>
+  readonly keepMs: number
+  readonly status: number | null
+  readonly headers: Buffer | null
+  readonly body: Buffer | null
+  readonly by: 'operator' | 'probe'
+  readonly audit: AuditEntry
+}
+
+export interface AuditEntry {
+  readonly action: 'resolve' | 'release' | 'delete'
+  readonly who: string
+  readonly why: string
+}
+
+export type OperatorResult =
+  | { readonly kind: 'done', readonly row: Row }
+  /** Nothing changed: the token did not match, the state does not allow it, or the quarantine is not over. */
+  | { readonly kind: 'refused', readonly row: Row | null, readonly quarantineLeftMs: number | null }
+
+export interface RecordFilter {
+  readonly id?: Buffer
+  readonly keyHash?: Buffer
+  readonly route?: string
+  readonly state?: RecordState
+  /** At most this many, newest claims first. */
+  readonly limit: number
+}
+
+/** Unresolved indeterminate records: how many, and how long the oldest has been so. */
+export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
+
+/**
+ * The arbiter: one durable row per record. Every write is one short transaction of its own; nothing is held around it.
+ *
+ * A driver guarantees: a resolved promise means that the commit is acknowledged (or, for a read, that the row is
+ * committed). A rejection is {@link StoreUnavailable} (`inDoubt` says whether it may have been applied),
+ * StoreRejected (content) or StoreOverloaded (never sent). Compare-and-set conditions are tested on the locked row in
+ * the writing statement (P5). Calls of one kind may be combined into one statement; the order of two calls that are
+ * both under way is not defined.
+ */
+export interface RecordStore {
+  readonly name: 'memory' | 'sqlite' | 'postgres'
+  /** The random id that the first migration wrote into this database. */
+  readonly installation: string
+
+  /** Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. */
+  insert: (claim: Claim) => Promise<ClaimResult>
+  /**
+   * Take a row that was seen as released, past, or (with `mayRetry`) indeterminate; compare-and-set on what was seen and
+   * on the state. A past row starts a new life with attempt 1, else attempt + 1. The claim's fingerprint must equal the
+   * row's unless it is past.
+   */
+  take: (seen: Token, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
+  /**
+   * After a claim (insert or take) in doubt: a write under the same token (P6). 'won' only if the row is claimed with
+   * this owner and that is acknowledged. If there is no row it is inserted with attempt 1.
+   */
+  confirm: (claim: Claim) => Promise<ClaimResult>
+  look: (id: Buffer) => Promise<Row | null>
+  /** In the order of `tokens`. 'skipped': the row is locked by somebody; try again. A connection of its own (P8). */
+  renew: (tokens: readonly Token[]) => Promise<RenewResult[]>
+  /** Settle or release, compare-and-set on owner, attempt and state as protocol.md's table says. Never waits behind claims. */
+  settle: (settlement: Settlement) => Promise<SettleResult>
+  /** The row vanished (a failover): insert the outcome, unless somebody else's row stands there (then refused). */
+  settleLost: (settlement: Settlement, claim: Claim) => Promise<SettleResult>
+  /** claimed with the lease over -> indeterminate, kept as long as each row says. */
+  lapse: (order: LapseOrder) => Promise<Lapsed[]>
+  /** Delete what is past, at most `limit` rows. */
+  sweep: (limit: number) => Promise<Swept[]>
+
+  unresolved: () => Promise<Unresolved>
+  list: (filter: RecordFilter) => Promise<RecordDetail[]>
+  /** Operator or probe, only from indeterminate; releasing only after the row's quarantine. Writes the audit row in the same transaction. */
+  resolve: (resolution: Resolution) => Promise<OperatorResult>
+  /** Operator's delete of a settled record: expires in two leases of the row. Refused while claimed or indeterminate. Audited. */
+  expire: (token: Token, audit: AuditEntry) => Promise<OperatorResult>
+
+  /** One cheap round trip. Rejects when the store cannot serve. */
+  ping: () => Promise<void>
+  close: () => Promise<void>
+}
+
+// ---------------------------------------------------------------- the fast path
+
+export interface Lock { readonly owner: Buffer, readonly fingerprint: Fingerprint, /** Wall clock of the locker. */ readonly lockedAtMs: number }
+
+/** A settled answer, or (consumed) the fact that there is none to give. */
+export interface Copy {
+  readonly state: 'completed' | 'consumed'
+  readonly attempt: number
+  readonly fingerprint: Fingerprint
+  readonly answer: Answer
+  /** Wall clock; what clients are told (Idempotency-Expires). */
+  readonly expiresAtMs: number
+}
+
+/** An answer that the arbiter has not taken yet (E6): never replayed before it is settled by its owner and attempt. */
+export interface UnsettledCopy { readonly owner: Buffer, readonly attempt: number, readonly fingerprint: Fingerprint, readonly keepMs: number, readonly answer: Answer }
+
+export type LockResult =
+  | { readonly kind: 'locked' }
+  /** My own token stands there already: a lost reply. */
+  | { readonly kind: 'mine' }
+  | { readonly kind: 'lock', readonly lock: Lock }
+  | { readonly kind: 'copy', readonly copy: Copy }
+  | { readonly kind: 'unsettled', readonly copy: UnsettledCopy }
+  /** No Redis: an error, a time-out, an open breaker, an ambiguous or undecodable reply. Never "locked". */
+  | { readonly kind: 'unavailable' }
+
+export type LockValue =
+  | { readonly kind: 'lock', readonly lock: Lock }
+  | { readonly kind: 'copy', readonly copy: Copy }
+  | { readonly kind: 'unsettled', readonly copy: UnsettledCopy }
+
+/**
+ * Redis, or nothing. Losing it costs speed and never safety: no method rejects, and none is needed for correctness.
+ * A value is replaced or deleted only by the token that stands there; absent is not mine (P10).
+ */
+export interface LockStore {
+  readonly name: 'none' | 'memory' | 'redis'
+  lock: (id: Buffer, lock: Lock, ttlMs: number) => Promise<LockResult>
+  renew: (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number) => Promise<void>
+  /** Replace my lock (or my unsettled copy). false: nothing of mine stood there. */
+  swap: (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number) => Promise<boolean>
+  unlock: (id: Buffer, owner: Buffer) => Promise<void>
+  /** Delete whatever stands there (operator's delete). false: Redis could not be told. */
+  forget: (id: Buffer) => Promise<boolean>
+  /** Tell everybody who watches this record to look. */
+  wake: (id: Buffer) => void
+  /** Resolves when the subscription stands (or cannot be had: then only polling remains). Subscribe, then look, then wait. */
+  watch: (id: Buffer, onWake: () => void) => Promise<Cancel>
+  /** false while the breaker is open or there is no Redis. */
+  available: () => boolean
+  close: () => Promise<void>
+}
+
+// ---------------------------------------------------------------- the upstream
+
+export interface UpstreamRequest {
+  readonly origin: string
+  readonly method: string
+  /** The raw request target. */
+  readonly target: string
+  readonly headers: RawHeaders
+  readonly body: Buffer
+  readonly responseBytesMax: number
+  /** Does this answer stream (event streams)? Then it is never buffered. */
+  readonly streams: (status: number, headers: RawHeaders) => boolean
+}
+
+/** What became of one sending. */
+export type UpstreamResult =
+  /** No byte left, and none ever will (E4 "before"). `code` for people and logs. */
+  | { readonly kind: 'unsent', readonly code: string }
+  /** Some byte may have left, and no whole answer came (E4 "during"). `status`: if a head was seen. */
+  | { readonly kind: 'lost', readonly code: string, readonly timedOut: boolean, readonly status: number | null }
+  | { readonly kind: 'answer', readonly answer: Answer }
+  /** Larger than `responseBytesMax`, or a stream: the head, and the body still to be read. */
+  | { readonly kind: 'stream', readonly status: number, readonly headers: RawHeaders, readonly body: AsyncIterable<Buffer> & { destroy: (error?: Error) => void } }
+
+export interface Sending {
+  readonly result: Promise<UpstreamResult>
+  /** Ends it: unsent if the last point before sending was not passed (and then never will be), else lost. */
+  cancel: (code: string, timedOut: boolean) => void
+}
+
+export interface Upstream {
+  /**
+   * Sends once and never again. `maySend` is asked synchronously at the last point before the first byte (undici's
+   * onRequestStart); if it says no, the result is unsent with code `LEASE`.
+   */
+  send: (request: UpstreamRequest, maySend: () => boolean) => Sending
+  close: () => Promise<void>
+}
+
+// ---------------------------------------------------------------- what is told
+
+/** Counters and timings; telemetry/metrics.ts declares the real ones. `ms` are milliseconds. */
+export interface Meter {
+  request: (route: string, outcome: string, ms: number) => void
+  keyless: (route: string) => void
+  ignored: () => void
+  upstream: (route: string, result: string, ms: number) => void
+  store: (store: string, operation: string, ok: boolean, ms: number) => void
+  executions: (delta: 1 | -1) => void
+  waiters: (delta: 1 | -1) => void
+  leaseLost: (route: string) => void
+  settleFenced: (route: string) => void
+  settleRetried: (route: string) => void
+  scopeSplit: (route: string) => void
+  swept: (state: string, count: number) => void
+  lapsed: (count: number) => void
+  indeterminate: (route: string, stage: string) => void
+  unresolved: (unresolved: Unresolved) => void
+  breaker: (open: boolean) => void
+}
+
+/** The part of a pino logger that rooms below http may use. */
+export interface Log {
+  debug: (fields: object, message: string) => void
+  info: (fields: object, message: string) => void
+  warn: (fields: object, message: string) => void
+  error: (fields: object, message: string) => void
+}
