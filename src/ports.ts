@@ -2,6 +2,7 @@
  * The seams, types only. A driver knows the seam and not its neighbours; each says in prose what it guarantees, and every
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
+import type { JwtPolicy } from './core/policy.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
 
 // ---------------------------------------------------------------- time and chance
@@ -200,8 +201,8 @@ export interface UpstreamRequest {
   readonly headers: RawHeaders
   readonly body: Buffer
   readonly responseBytesMax: number
-  /** Does this answer stream (event streams)? Then it is never buffered. */
-  readonly streams: (status: number, headers: RawHeaders) => boolean
+  /** Asked before bytes of the answer are buffered; false (the gateway's own bound is reached): as if over `responseBytesMax`. */
+  readonly reserve: (bytes: number) => boolean
 }
 
 /** What became of one sending. */
@@ -222,11 +223,26 @@ export interface Sending {
 
 export interface Upstream {
   /**
+   * Never rejects; `result` neither. An answer with a status outside 200–599, or one that breaks off, is lost.
+   *
    * Sends once and never again. `maySend` is asked synchronously at the last point before the first byte (undici's
    * onRequestStart); if it says no, the result is unsent with code `LEASE`.
    */
   send: (request: UpstreamRequest, maySend: () => boolean) => Sending
   close: () => Promise<void>
+}
+
+// ---------------------------------------------------------------- who asks
+
+export type ClaimsResult =
+  | { readonly kind: 'claims', readonly claims: Readonly<Record<string, unknown>> }
+  /** Not a token, not signed by a key of the set, expired, or for somebody else. */
+  | { readonly kind: 'invalid' }
+  /** The key set cannot be had just now. */
+  | { readonly kind: 'unavailable' }
+
+export interface TokenVerifier {
+  verify: (policy: JwtPolicy, token: string) => Promise<ClaimsResult>
 }
 
 // ---------------------------------------------------------------- what is told

@@ -2,7 +2,6 @@
  * A route's policy as the gateway uses it: every default filled in, every duration in milliseconds, every size in bytes.
  * Made by config/policy.ts from the configuration; read everywhere.
  */
-import type { RecordState } from './record.ts'
 
 export type Profile = 'api' | 'relay'
 /** What becomes of an answer: kept and replayed; not kept, the key is free again; not known (it comes from a hop). */
@@ -18,8 +17,11 @@ export type ScopePart =
   | { readonly kind: 'const', readonly value: string }
 
 export type ScopePolicy =
-  /** Whose credential it is. `anonymous`: a caller without any is served, all of them in one scope. */
-  | { readonly kind: 'credential', readonly anonymous: boolean }
+  /**
+   * Whose credential it is. `anonymous`: a caller without any is served, all of them in one scope. `cookies`: what a
+   * Cookie or a client certificate means where there is nothing else; 'ignore' only where `scope: public` says so.
+   */
+  | { readonly kind: 'credential', readonly anonymous: boolean, readonly cookies: 'refuse' | 'ignore' }
   | { readonly kind: 'parts', readonly parts: readonly ScopePart[] }
 
 export interface JwtPolicy {
@@ -110,6 +112,3 @@ export interface Route {
 
 /** A route that guards. */
 export interface GuardedRoute extends Route { readonly idempotency: IdempotencyPolicy }
-
-/** The states that a settle may keep an answer in. */
-export type KeptState = Extract<RecordState, 'completed' | 'consumed'>

@@ -11,6 +11,8 @@ export const OWNER_BYTES = 16
 export const RECORD_STATES = ['claimed', 'completed', 'consumed', 'released', 'indeterminate'] as const
 export type RecordState = typeof RECORD_STATES[number]
 export type SettledState = Exclude<RecordState, 'claimed'>
+/** The states that an answer is kept in: with its body, or as a tombstone. */
+export type KeptAnswerState = Extract<RecordState, 'completed' | 'consumed'>
 
 /** What exactly was asked. `alg` says how `value` was made (see fingerprint.ts), so that a later build can make it again. */
 export interface Fingerprint { readonly alg: number, readonly value: Buffer }

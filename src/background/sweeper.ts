@@ -1,0 +1,35 @@
+/**
+ * Ends what is over: leases that nobody settled become indeterminate (after E2b's wait), records whose retention has
+ * passed are deleted in small batches. Also counts what waits for an operator.
+ */
+import type { Gateway } from '../gateway/gateway.ts'
+import { Service } from './service.ts'
+
+/** Rows a statement: milliseconds of work, so that nobody waits behind it. */
+const BATCH_MAX = 500
+/** Between two sweeps when nothing is left over; shorter only where leases are shorter (tests). */
+const EVERY_MS = 5_000
+
+export function sweeper (gateway: Gateway): Service {
+  const { clock, log, longestLeaseMs } = gateway.world
+  return new Service({ name: 'sweeper', everyMs: Math.min(EVERY_MS, longestLeaseMs / 2), clock, log, round: async () => await sweep(gateway) })
+}
+
+async function sweep (gateway: Gateway): Promise<boolean> {
+  const { records, meter, log } = gateway.world
+  let lapsed = 0
+  if (gateway.contact.mayLapse()) {
+    const dead = await records.lapse({ ids: null, running: gateway.runningOwners(), limit: BATCH_MAX })
+    gateway.noteLapsed(dead)
+    lapsed = dead.length
+  }
+  let swept = 0
+  for (const { state, count } of await records.sweep(BATCH_MAX)) {
+    meter.swept(state, count)
+    swept += count
+    // Forgetting an unknown outcome means that its key can run again: that is said aloud.
+    if (state === 'indeterminate') log.error({ count }, 'unresolved records reached the end of unknownRetention and were forgotten')
+  }
+  meter.unresolved(await records.unresolved())
+  return lapsed === BATCH_MAX || swept >= BATCH_MAX
+}

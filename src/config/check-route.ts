@@ -1,0 +1,86 @@
+/** The rules about one route's policy, and its match as the matcher takes it. */
+import { accessSync, constants, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { RouteMatch } from '../core/policy.ts'
+import { mistake } from './problem.ts'
+import type { Mistake, Path } from './problem.ts'
+import { readKeySource, readScope } from './scope.ts'
+import type { IdempotencyFile, RouteFile } from './schema-route.ts'
+import { parseDuration, parseSize } from './units.ts'
+
+/** Fields that mean something else already; a key in one of them would be taken away, or would be a credential. */
+const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|expires|stored|policy|attempt))$/
+const GUARDED_METHODS = ['POST', 'PATCH'] as const
+
+interface Surroundings {
+  readonly path: Path
+  readonly base: string
+  /** null: the upstream is not known. */
+  readonly upstreamTimeoutMs: number | null
+}
+
+export function checkIdempotency (policy: IdempotencyFile, { path, base, upstreamTimeoutMs }: Surroundings): Mistake[] {
+  const at = (...rest: readonly string[]) => [...path, ...rest]
+  const key = readKeySource(policy.key.from)
+  const scope = readScope(policy.scope)
+  return [
+    ...('wrong' in key ? [mistake(at('key', 'from'), key.wrong)] : []),
+    ...('value' in key && NO_KEY_HEADER.test(key.value) ? [mistake(at('key', 'from'), `cannot be ${key.value}: that field has a meaning of its own`)] : []),
+    ...('wrong' in scope ? [mistake(at('scope'), scope.wrong)] : checkJwt(policy, path, base)),
+    ...checkTimes(policy, path, upstreamTimeoutMs)
+  ]
+}
+
+/** The matcher's shape: methods upper case, host lower case, the guarded default filled in. */
+export function routeMatch ({ match, idempotency }: RouteFile): RouteMatch {
+  const methods = match.methods ?? (idempotency === undefined ? [] : GUARDED_METHODS)
+  return { path: match.path, methods: methods.map((method) => method.toUpperCase()), host: match.host?.toLowerCase() ?? null, exact: match.exact }
+}
+
+/** Is it a URL, or the name of a file? */
+export function isUrl (jwks: string): boolean {
+  return /^https?:\/\//i.test(jwks)
+}
+
+function checkJwt ({ scope, jwt }: IdempotencyFile, path: Path, base: string): Mistake[] {
+  const uses = [scope].flat().some((part) => part.startsWith('jwt:'))
+  if (uses && jwt === undefined) return [mistake([...path, 'jwt'], 'is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with', 'key')]
+  if (jwt === undefined) return []
+  return [
+    ...(uses ? [] : [mistake([...path, 'jwt'], 'is not used: no part of the scope is jwt:', 'key')]),
+    ...wrongJwks(jwt.jwks, base).map((message) => mistake([...path, 'jwt', 'jwks'], message))
+  ]
+}
+
+function wrongJwks (jwks: string, base: string): string[] {
+  if (isUrl(jwks)) return URL.canParse(jwks) ? [] : ['is no URL']
+  const file = resolve(base, jwks)
+  try {
+    accessSync(file, constants.R_OK)
+    const set = JSON.parse(readFileSync(file, 'utf8')) as { keys?: unknown } | null
+    return Array.isArray(set?.keys) ? [] : [`${file} is no JWK set: it has no list of keys`]
+  } catch (error) {
+    return [error instanceof SyntaxError ? `${file} is no JSON` : `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`]
+  }
+}
+
+function checkTimes (policy: IdempotencyFile, path: Path, upstreamTimeoutMs: number | null): Mistake[] {
+  const ms = (text: string) => parseDuration(text) ?? 0
+  const [leaseMs, retentionMs, unknownMs] = [ms(policy.lease), ms(policy.retention), ms(policy.unknownRetention)]
+  const sendingMs = (upstreamTimeoutMs ?? 0) + leaseMs
+  const rules: Array<[broken: boolean, name: readonly string[], message: string]> = [
+    // An operator's delete waits two leases, and so does a copy in Redis: a shorter memory would end before them.
+    [retentionMs < 2 * leaseMs, ['retention'], `must be at least two leases (2 x ${policy.lease})`],
+    [unknownMs < 2 * leaseMs, ['unknownRetention'], `must be at least two leases (2 x ${policy.lease})`],
+    // Until then the first sending may still be on its way, and the key must not run again beside it.
+    [upstreamTimeoutMs !== null && unknownMs >= 2 * leaseMs && unknownMs < sendingMs, ['unknownRetention'], 'must be at least the upstream\'s timeout and a lease: until then the first sending may be on its way'],
+    [ms(policy.inFlight.wait) > ms(policy.answerWithin), ['inFlight', 'wait'], `is longer than answerWithin (${policy.answerWithin})`],
+    [policy.onMismatch.action === 'replay' && policy.fingerprint === 'none', ['onMismatch', 'action'], 'says nothing with fingerprint none: nothing is compared']
+  ]
+  return rules.flatMap(([broken, name, message]) => broken ? [mistake([...path, ...name], message)] : [])
+}
+
+/** The most that one execution of the route holds in memory. */
+export function bodyBytesMax (policy: IdempotencyFile): number {
+  return (parseSize(policy.keep.requestBytesMax) ?? 0) + (parseSize(policy.keep.responseBytesMax) ?? 0)
+}

@@ -1,0 +1,168 @@
+/**
+ * The rules that a schema cannot say: what goes with what. Looks at a tree with its defaults filled in; a part that is
+ * broken by the schema's word is passed over, all others are looked at, so that every mistake is told in one run.
+ */
+import { BlockList, isIP } from 'node:net'
+import { hides } from '../routing/match.ts'
+import { bodyBytesMax, checkIdempotency, routeMatch } from './check-route.ts'
+import { mistake, pathText } from './problem.ts'
+import type { Mistake, Path } from './problem.ts'
+import type { ConfigFile, UpstreamFile } from './schema.ts'
+import type { IdempotencyFile, RouteFile } from './schema-route.ts'
+import { parseDuration, parseSize } from './units.ts'
+
+/** Fields of a forwarded request that are ours or the protocol's: a static value would break framing, identity or the chain of proxies. */
+const PROTECTED_HEADER = /^(host|content-length|content-type|content-encoding|transfer-encoding|connection|keep-alive|proxy-connection|te|trailer|upgrade|expect|accept-encoding|via|forwarded|x-forwarded-.*|x-request-id|traceparent|tracestate|idempotency-.*|onceway[-_].*)$/i
+const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'CONNECT'])
+
+/** `broken`: paths that the schema still refuses. `base`: directory that file names are relative to. */
+export function check (file: ConfigFile, broken: readonly Path[], base: string): Mistake[] {
+  const sound = (path: Path) => !broken.some((other) => touches(path, other))
+  const routes = sound(['routes']) || Array.isArray(file.routes) ? [...file.routes.entries()] : []
+  return [
+    ...checkPorts(file),
+    ...file.trustProxies.flatMap((text, index) => sound(['trustProxies', index]) ? checkProxy(text, index) : []),
+    ...checkStores(file),
+    ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) => sound(['upstreams', name, 'url']) ? checkUpstream(name, upstream) : []),
+    ...routes.flatMap(([index, route]) => checkRoute(route, index, file, base, sound)),
+    ...checkNames(routes, sound),
+    ...checkHidden(routes.filter(([index]) => sound(['routes', index, 'match'])))
+  ]
+}
+
+function touches (path: Path, other: Path): boolean {
+  const shorter = Math.min(path.length, other.length)
+  return pathText(path.slice(0, shorter)) === pathText(other.slice(0, shorter))
+}
+
+function checkPorts ({ listen, admin }: ConfigFile): Mistake[] {
+  if (listen.port !== admin.port || listen.port === 0) return []
+  return [mistake(['admin', 'port'], `is the port of listen too (${listen.port}); the admin port is one of its own`)]
+}
+
+function checkProxy (text: string, index: number): Mistake[] {
+  return isNetwork(text) ? [] : [mistake(['trustProxies', index], 'is no address and no CIDR block; write 10.0.0.0/8 or fd00::/8')]
+}
+
+function isNetwork (text: string): boolean {
+  const [address = '', bits, ...rest] = text.split('/')
+  const family = isIP(address)
+  if (family === 0 || rest.length > 0) return false
+  if (bits === undefined) return true
+  try {
+    new BlockList().addSubnet(address, /^[0-9]{1,3}$/.test(bits) ? Number(bits) : -1, family === 4 ? 'ipv4' : 'ipv6')
+    return true
+  } catch {
+    return false
+  }
+}
+
+function checkStores ({ stores: { postgres, redis } = {} }: ConfigFile): Mistake[] {
+  return [
+    ...(postgres === undefined ? [] : checkStoreUrl('postgres', postgres.url, /^postgres(ql)?:$/, 'postgres://user@host:5432/database')),
+    ...(redis === undefined ? [] : checkStoreUrl('redis', redis.url, /^rediss?:$/, 'redis://host:6379'))
+  ]
+}
+
+/** Never echoes the URL: it may hold a password. */
+function checkStoreUrl (store: string, url: string | undefined, scheme: RegExp, example: string): Mistake[] {
+  const path = ['stores', store, 'url']
+  if (url === undefined) return [mistake(path, `is missing; the ${store} block needs one (${example})`, 'key')]
+  const fits = URL.canParse(url) && scheme.test(new URL(url).protocol)
+  return fits ? [] : [mistake(path, `is no ${store} URL; write ${example}`)]
+}
+
+function checkUpstream (name: string, { url, requestHeaders }: UpstreamFile): Mistake[] {
+  const wrong = wrongOrigin(url)
+  return [
+    ...(wrong === null ? [] : [mistake(['upstreams', name, 'url'], wrong)]),
+    ...Object.entries(requestHeaders ?? {}).flatMap(([header, value]) => {
+      const path = ['upstreams', name, 'requestHeaders', header]
+      if (PROTECTED_HEADER.test(header)) return [mistake(path, 'is set by the gateway or by HTTP itself and cannot be overridden', 'key')]
+      // RFC 9110 5.5: visible characters, spaces and tabs. Anything else could end the field.
+      return /^[\t\x20-\x7e\x80-\xff]*$/.test(value) ? [] : [mistake(path, 'has characters that no header may have')]
+    })
+  ]
+}
+
+/** Why the text is no origin of an upstream, or null. */
+function wrongOrigin (text: string): string | null {
+  if (!URL.canParse(text)) return 'is no URL; write http://host:port'
+  const url = new URL(text)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return `has the scheme ${url.protocol.slice(0, -1)}; write http://host:port or https://host:port`
+  if (url.username !== '' || url.password !== '') return 'has credentials in it; set them under requestHeaders'
+  // Parsing adds a slash; more than that, or a `?` or `#`, stands in the text itself.
+  if (!/^https?:\/\/[^/?#\\]+\/?$/i.test(text)) return 'has a path or a query behind the host; requests are forwarded with their own path'
+  return null
+}
+
+function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: string, sound: (path: Path) => boolean): Mistake[] {
+  const path = ['routes', index]
+  const upstream = sound([...path, 'upstream']) ? file.upstreams?.[route.upstream] : undefined
+  const unknown = upstream === undefined && sound([...path, 'upstream']) && sound(['upstreams', route.upstream])
+  const guarded = sound([...path, 'idempotency']) ? route.idempotency : undefined
+  return [
+    ...(unknown ? [mistake([...path, 'upstream'], `names no upstream; there ${namesText(Object.keys(file.upstreams ?? {}))}`)] : []),
+    ...(sound([...path, 'match']) ? checkMatch(route, index) : []),
+    ...(guarded === undefined ? [] : checkBuffer(guarded, file, path)),
+    ...(guarded === undefined
+      ? []
+      : checkIdempotency(guarded, {
+        path: [...path, 'idempotency'],
+        base,
+        upstreamTimeoutMs: upstream === undefined || !sound(['upstreams', route.upstream]) ? null : parseDuration(upstream.timeout)
+      }))
+  ]
+}
+
+/** One execution must fit, or its route refuses its largest requests for ever. */
+function checkBuffer (guarded: IdempotencyFile, { limits }: ConfigFile, path: Path): Mistake[] {
+  const fits = bodyBytesMax(guarded) <= (parseSize(limits.bufferedBytes) ?? 0)
+  return fits ? [] : [mistake([...path, 'idempotency', 'keep', 'requestBytesMax'], `and responseBytesMax together are more than limits.bufferedBytes (${limits.bufferedBytes})`)]
+}
+
+function namesText (names: readonly string[]): string {
+  return names.length === 0 ? 'are none' : `${names.length === 1 ? 'is' : 'are'} ${names.join(', ')}`
+}
+
+function checkMatch ({ match, idempotency }: RouteFile, index: number): Mistake[] {
+  const path = ['routes', index, 'match']
+  const wrong = wrongPath(match.path)
+  const safe = (match.methods ?? []).filter((method) => idempotency !== undefined && SAFE_METHODS.has(method.toUpperCase()))
+  return [
+    ...(wrong === null ? [] : [mistake([...path, 'path'], wrong)]),
+    ...(safe.length > 0 ? [mistake([...path, 'methods'], `${safe.join(', ')} cannot be guarded: a safe method may be repeated as it is`)] : []),
+    ...(idempotency !== undefined && match.methods?.length === 0 ? [mistake([...path, 'methods'], 'is empty; a guarded route names its methods')] : []),
+    ...(match.host !== undefined && !/^[A-Za-z0-9.-]+$|^\[[0-9A-Fa-f:.]+\]$/.test(match.host) ? [mistake([...path, 'host'], 'is no host name; write it without scheme and port')] : [])
+  ]
+}
+
+function wrongPath (path: string): string | null {
+  const segments = path.split('/').slice(1)
+  if (/[?#\\\s]/.test(path)) return 'must be a path alone, without query, fragment, backslash or space'
+  if (segments.some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) return 'has a dot segment; requests with one get 400'
+  if (segments.slice(0, -1).some((segment) => segment.includes('*')) || !/^[^*]*$|^\*$/.test(segments.at(-1) ?? '')) return 'may have a * only as its last segment: /v1/*'
+  if (segments.some((segment) => segment.startsWith(':') && !/^:[A-Za-z_][A-Za-z0-9_]*$/.test(segment))) return 'has a parameter without a name; write :id'
+  return null
+}
+
+function checkNames (routes: ReadonlyArray<[number, RouteFile]>, sound: (path: Path) => boolean): Mistake[] {
+  const seen = new Map<string, number>()
+  return routes.flatMap(([index, route]) => {
+    if (!sound(['routes', index, 'name'])) return []
+    const path = ['routes', index, 'name']
+    if (route?.name === undefined) return route?.idempotency === undefined ? [] : [mistake(path, 'is missing; a guarded route has one, because it is part of every record\'s identity', 'key')]
+    const first = seen.get(route.name)
+    if (first === undefined) seen.set(route.name, index)
+    return first === undefined ? [] : [mistake(path, `is the name of routes[${first}] too`)]
+  })
+}
+
+function checkHidden (routes: ReadonlyArray<[number, RouteFile]>): Mistake[] {
+  const matches = routes.filter(([, { match }]) => wrongPath(match.path) === null).map(([index, route]) => ({ index, match: routeMatch(route) }))
+  return matches.flatMap(({ index, match }, position) => {
+    const earlier = matches.slice(0, position).find((other) => hides(other.match, match))
+    if (earlier === undefined) return []
+    return [mistake(['routes', index, 'match'], `is never reached: routes[${earlier.index}] takes every request of it first`, 'key')]
+  })
+}

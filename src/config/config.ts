@@ -1,0 +1,69 @@
+/**
+ * The configuration as the program uses it: every default filled in, every duration in milliseconds, every size in bytes,
+ * every reference resolved. Shapes only; load.ts makes one from a file, the environment and the command line.
+ */
+import type { Route, UpstreamPolicy } from '../core/policy.ts'
+
+export interface Config {
+  /** The file it came from; null: made from the command line alone. */
+  readonly file: string | null
+  /** Where the embedded store keeps its file. Absolute. */
+  readonly dataDir: string
+  /** `type` of a problem is this plus its code. */
+  readonly problemBaseUri: string
+  readonly listen: { readonly host: string, readonly port: number }
+  readonly admin: AdminConfig
+  /** Addresses and CIDR blocks whose X-Forwarded-* are believed. */
+  readonly trustProxies: readonly string[]
+  readonly stores: {
+    /** null: the embedded store under `dataDir`. */
+    readonly postgres: PostgresConfig | null
+    /** null: claims in the database alone. */
+    readonly redis: RedisConfig | null
+  }
+  readonly limits: LimitsConfig
+  readonly drain: { readonly delayMs: number, readonly timeoutMs: number }
+  readonly log: { readonly level: LogLevel }
+  readonly upstreams: readonly UpstreamPolicy[]
+  /** In the order of the file: the first match wins. */
+  readonly routes: readonly Route[]
+}
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
+export type LogLevel = typeof LOG_LEVELS[number]
+
+export interface AdminConfig {
+  readonly host: string
+  readonly port: number
+  /** Guards the operator API, never probes or metrics. */
+  readonly token: string | null
+  /** strict: a lost store makes /readyz answer 503. lenient: 200 with `degraded`, because pass-through needs no store. */
+  readonly readiness: 'lenient' | 'strict'
+}
+
+export interface PostgresConfig {
+  readonly url: string
+  readonly schema: string
+  /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
+  readonly prepared: boolean
+  readonly migrate: 'auto' | 'check'
+  readonly claimTimeoutMs: number
+}
+
+export interface RedisConfig {
+  readonly url: string
+  readonly prefix: string
+  readonly copies: { readonly ttlMs: number, readonly bytesMax: number }
+}
+
+export interface LimitsConfig {
+  readonly executions: number
+  readonly waiters: number
+  /** Bytes of request and answer bodies in memory at once. */
+  readonly bufferedBytes: number
+  /** Bytes of answers that wait for the store to take them (E6). */
+  readonly unsettledBytes: number
+}
+
+/** The process's environment, or a test's. */
+export type Environment = Readonly<Record<string, string | undefined>>

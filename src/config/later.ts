@@ -1,0 +1,70 @@
+/**
+ * What the design has and this version does not: found before the schema is asked, so that a file for a later version is
+ * told so instead of getting "unknown key". Everything found is taken out of the tree.
+ */
+import { mistake } from './problem.ts'
+import type { Mistake, Path } from './problem.ts'
+import { isTree, removeAt, valueAt } from './tree.ts'
+
+const NOT_YET = 'is not in this version'
+
+interface Later {
+  readonly path: ReadonlyArray<string>
+  /** Is this value of a later version? Not given: any value. */
+  readonly when?: (value: unknown) => boolean
+  readonly instead?: string
+}
+
+const IDEMPOTENCY = ['routes', '*', 'idempotency'] as const
+
+const LATER: readonly Later[] = [
+  { path: ['workers'], when: (value) => value !== 1, instead: 'run one process, or several on Postgres' },
+  { path: ['stores', 'redis', 'cluster'], instead: 'give one url' },
+  { path: ['stores', 'redis', 'sentinel'], instead: 'give one url' },
+  { path: ['stores', 'redis', 'tls'], instead: 'write rediss:// in the url' },
+  { path: ['stores', 'postgres', 'tls'], instead: 'write sslmode=… in the url' },
+  { path: ['inbox'] },
+  { path: ['drop'] },
+  { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe', 'inbox', 'drop'), instead: 'write enforce' },
+  { path: [...IDEMPOTENCY, 'unknown'], when: isOneOf('probe'), instead: 'write hold or retry' },
+  { path: [...IDEMPOTENCY, 'probe'] },
+  { path: [...IDEMPOTENCY, 'inbox'] },
+  { path: [...IDEMPOTENCY, 'drop'] },
+  { path: [...IDEMPOTENCY, 'key', 'window'] },
+  { path: [...IDEMPOTENCY, 'key', 'from'], when: isLaterKeySource, instead: 'write header:NAME' },
+  { path: [...IDEMPOTENCY, 'scope'], when: isLaterScope, instead: 'use header:, cookie:, jwt: or const: parts' }
+]
+
+/** Finds and removes, in place. */
+export function takeLater (tree: unknown): Mistake[] {
+  // Accepted because it says what happens anyway; the schema does not have it until there is a choice.
+  if (isTree(tree) && tree.workers === 1) delete tree.workers
+  return LATER.flatMap(({ path, when, instead }) =>
+    placesOf(tree, path).filter((place) => when?.(valueAt(tree, place)) ?? true).map((place) => {
+      removeAt(tree, place)
+      return mistake(place, `${NOT_YET}${instead === undefined ? '' : `: ${instead}`}`, 'key')
+    }))
+}
+
+/** Every place that the pattern names and that is there; `*` is any item of a list. */
+function placesOf (tree: unknown, pattern: readonly string[], path: Path = []): Path[] {
+  const [part, ...rest] = pattern
+  if (part === undefined) return valueAt(tree, path) === undefined ? [] : [path]
+  if (part !== '*') return placesOf(tree, rest, [...path, part])
+  const list = valueAt(tree, path)
+  return Array.isArray(list) ? list.flatMap((_, index) => placesOf(tree, rest, [...path, index])) : []
+}
+
+function isOneOf (...values: readonly unknown[]): (value: unknown) => boolean {
+  return (value) => values.includes(value)
+}
+
+/** Other sources than a header, presets (a bare word), and more than one source. */
+function isLaterKeySource (value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 1 || value.some(isLaterKeySource)
+  return typeof value === 'string' && /^(query|json|template|hash|preset):|^[a-z][a-z0-9-]*$/.test(value)
+}
+
+function isLaterScope (value: unknown): boolean {
+  return Array.isArray(value) ? value.some(isLaterScope) : typeof value === 'string' && /^(forwardAuth:|clientCert)/.test(value)
+}

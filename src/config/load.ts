@@ -1,0 +1,135 @@
+/**
+ * The way of a configuration: text -> tree -> variables -> environment -> secret files -> schema with defaults -> rules
+ * -> Config. Tells every mistake at once; reads files and nothing else of the world.
+ */
+import { readFileSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { StartError } from '../errors.ts'
+import { check } from './check.ts'
+import type { Config, Environment } from './config.ts'
+import { override } from './environment.ts'
+import type { Origins } from './environment.ts'
+import { interpolate } from './interpolate.ts'
+import { takeLater } from './later.ts'
+import { configOf, spreadProfiles } from './policy.ts'
+import { ConfigInvalid, pathText } from './problem.ts'
+import type { ConfigProblem, Mistake } from './problem.ts'
+import { rangeMistakes } from './ranges.ts'
+import { readSecretFiles } from './secret-files.ts'
+import { ConfigSchema } from './schema.ts'
+import type { ConfigFile, SchemaNode } from './schema.ts'
+import { coerce, schemaAt } from './schema-walk.ts'
+import { FILE_BYTES_MAX, readSource, treeSource } from './source.ts'
+import type { Source } from './source.ts'
+import { isTree, putAt } from './tree.ts'
+import { repair, validate } from './validate.ts'
+
+/** What the command line says over file and environment. Absent: nothing. */
+export interface Flags { readonly upstreamUrl?: string, readonly port?: number, readonly dataDir?: string }
+
+export interface LoadOptions { readonly env: Environment, readonly flags?: Flags }
+
+/** `effective`: the file's shape with everything filled in, secrets still in it (print.ts masks them). */
+export interface Loaded { readonly config: Config, readonly effective: ConfigFile }
+
+/**
+ * Reads, checks and resolves a file.
+ * @throws ConfigInvalid with every problem; StartError when the file cannot be read.
+ */
+export function loadConfig (file: string, { env, flags = {} }: LoadOptions): Config {
+  return load(file, { env, flags }).config
+}
+
+export function load (file: string, { env, flags = {} }: LoadOptions): Loaded {
+  return resolveSource(readSource(file, readText(file)), { env, flags, name: file, base: dirname(resolve(file)) })
+}
+
+/** The configuration without a file: one upstream, and every POST and PATCH that carries a key is guarded. */
+export function defaultConfig ({ upstreamUrl, port, dataDir, env }: { upstreamUrl: string, port?: number | undefined, dataDir?: string | undefined, env: Environment }): Config {
+  return loadDefault({ upstreamUrl, ...(port !== undefined && { port }), ...(dataDir !== undefined && { dataDir }) }, env).config
+}
+
+export function loadDefault (flags: Flags & { upstreamUrl: string }, env: Environment): Loaded {
+  const tree = {
+    version: 1,
+    upstreams: { default: { url: flags.upstreamUrl } },
+    routes: [
+      { name: 'default', match: { path: '/*' }, upstream: 'default', idempotency: {} },
+      { match: { path: '/*' }, upstream: 'default' }
+    ]
+  }
+  const loaded = resolveSource(treeSource('command line', tree), { env, flags, name: null, base: process.cwd() })
+  return { ...loaded, config: { ...loaded.config, routes: loaded.config.routes.map(withAnonymous) } }
+}
+
+/**
+ * Without a file nobody could say `scope: public`, and a first try has no credentials: callers with nothing at all share
+ * one scope. A cookie is still a caller that we cannot name, and is refused.
+ */
+function withAnonymous (route: Config['routes'][number]): Config['routes'][number] {
+  if (route.idempotency === null) return route
+  return { ...route, idempotency: { ...route.idempotency, scope: { kind: 'credential', anonymous: true, cookies: 'refuse' } } }
+}
+
+interface Surroundings { readonly env: Environment, readonly flags: Flags, readonly name: string | null, readonly base: string }
+
+function resolveSource (source: Source, { env, flags, name, base }: Surroundings): Loaded {
+  if (source.problems.length > 0) throw new ConfigInvalid(source.problems)
+  const tree = source.tree
+  if (!isTree(tree)) throw new ConfigInvalid([{ file: source.file, line: 1, column: 1, path: '', message: 'must be a map: version, upstreams, routes …' }])
+  const schema = ConfigSchema as unknown as SchemaNode
+  const early = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
+  const origins = override(tree, schema, env)
+  early.push(...applyFlags(tree, flags, origins), ...readSecretFiles(tree, base), ...takeLater(tree))
+  spreadProfiles(tree)
+  const mistakes = [...early, ...mistakesOf(tree, base)]
+  if (mistakes.length > 0) throw new ConfigInvalid(placed(mistakes, source, origins))
+  return { config: configOf(tree as ConfigFile, name, base), effective: tree as ConfigFile }
+}
+
+/** The schema's mistakes, then those of all that is sound without them. */
+function mistakesOf (tree: unknown, base: string): Mistake[] {
+  const shape = validate(tree)
+  const { broken } = shape.length > 0 ? repair(tree, shape) : { broken: [] }
+  // What is broken beyond repair at the top leaves nothing to look at.
+  if (broken.some((path) => path.length === 0)) return shape
+  return [...shape, ...rangeMistakes(tree), ...check(tree as ConfigFile, broken, base)]
+}
+
+function applyFlags (tree: Record<string, unknown>, { upstreamUrl, port, dataDir }: Flags, origins: Origins): Mistake[] {
+  const set = (path: readonly string[], value: unknown, flag: string) => {
+    if (value !== undefined && putAt(tree, path, value)) origins.set(pathText(path), flag)
+  }
+  set(['listen', 'port'], port, '--port')
+  set(['dataDir'], dataDir, '--data-dir')
+  if (upstreamUrl === undefined) return []
+  const names = isTree(tree.upstreams) ? Object.keys(tree.upstreams) : []
+  const [only] = names
+  if (names.length !== 1 || only === undefined) return [{ path: ['upstreams'], at: 'key', message: `--upstream takes the place of the one upstream of a file; this one has ${names.length}` }]
+  set(['upstreams', only, 'url'], upstreamUrl, '--upstream')
+  return []
+}
+
+/** Looks up where each mistake stands; of two at one place the first is told, since the second mostly follows from it. */
+function placed (mistakes: readonly Mistake[], source: Source, origins: Origins): ConfigProblem[] {
+  const problems = new Map<string, ConfigProblem>()
+  for (const { path, at, message } of mistakes) {
+    const text = pathText(path)
+    if (problems.has(text)) continue
+    const origin = origins.get(text)
+    const place = origin === undefined ? source.locate(path, at) : null
+    problems.set(text, { file: origin ?? source.file, line: place?.line ?? null, column: place?.column ?? null, path: text, message })
+  }
+  return [...problems.values()].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
+}
+
+function readText (file: string): string {
+  try {
+    if (statSync(file).size > FILE_BYTES_MAX) throw new StartError(`${file} is too large for a configuration (over 1 MiB).`, 2)
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    const code = (error as NodeJS.ErrnoException).code
+    throw new StartError(code === 'ENOENT' ? `There is no configuration file ${file}.` : `The configuration file ${file} cannot be read (${code ?? 'unknown error'}).`, 2, error)
+  }
+}

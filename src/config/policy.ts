@@ -1,0 +1,153 @@
+/** From the checked file to the program's own shapes: units resolved, references followed, profiles spread. Never checks: what comes in is sound. */
+import { resolve } from 'node:path'
+import type { FingerprintPolicy, IdempotencyPolicy, KeepPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
+import { isUrl, routeMatch } from './check-route.ts'
+import type { Config, PostgresConfig, RedisConfig } from './config.ts'
+import { readKeySource, readScope } from './scope.ts'
+import type { ConfigFile, UpstreamFile } from './schema.ts'
+import { FINGERPRINT_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
+import type { IdempotencyFile, RouteFile } from './schema-route.ts'
+import { isTree, valueAt } from './tree.ts'
+import { parseDuration, parseSize } from './units.ts'
+
+/** `name`: of the file, null without one; `base`: directory that file names in it are relative to. */
+export function configOf (file: ConfigFile, name: string | null, base: string): Config {
+  const upstreams = Object.entries(file.upstreams).map(([upstream, entry]) => upstreamOf(upstream, entry))
+  return {
+    file: name,
+    dataDir: resolve(file.dataDir),
+    problemBaseUri: file.problemBaseUri,
+    listen: file.listen,
+    admin: { host: file.admin.host, port: file.admin.port, token: file.admin.token ?? null, readiness: file.admin.readiness },
+    trustProxies: file.trustProxies,
+    stores: { postgres: postgresOf(file), redis: redisOf(file) },
+    limits: {
+      executions: file.limits.executions,
+      waiters: file.limits.waiters,
+      bufferedBytes: bytes(file.limits.bufferedBytes),
+      unsettledBytes: bytes(file.limits.unsettledBytes)
+    },
+    drain: { delayMs: ms(file.drain.delay), timeoutMs: ms(file.drain.timeout) },
+    log: file.log,
+    upstreams,
+    routes: file.routes.map((route) => routeOf(route, upstreams, base))
+  }
+}
+
+/**
+ * Spreads the profile's defaults under what the file says, in place, before the schema fills in api's. Only maps are
+ * merged; a list or a scalar of the file stands as it is.
+ */
+export function spreadProfiles (tree: unknown): void {
+  const routes = valueAt(tree, ['routes'])
+  if (!Array.isArray(routes)) return
+  for (const route of routes) {
+    const policy = valueAt(route, ['idempotency'])
+    if (isTree(policy) && policy.profile === 'relay') underlay(policy, RELAY_DEFAULTS)
+  }
+}
+
+/** The whole fingerprint policy, defaults by profile, `of` and `body` brought to one word about bodies. */
+export function fingerprintOf ({ profile, fingerprint }: Pick<IdempotencyFile, 'profile' | 'fingerprint'>): FingerprintPolicy {
+  if (fingerprint === 'none') return { of: [], body: 'none' }
+  if (fingerprint === undefined) return FINGERPRINT_DEFAULTS[profile]
+  const written = { ...FINGERPRINT_DEFAULTS.api, ...fingerprint }
+  const withBody = written.body !== 'none' && written.of.includes('body')
+  return { of: written.of.filter((part) => part !== 'body' || withBody), body: withBody ? written.body : 'none' }
+}
+
+function underlay (tree: Record<string, unknown>, defaults: object): void {
+  for (const [name, value] of Object.entries(defaults)) {
+    if (!Object.hasOwn(tree, name)) tree[name] = structuredClone(value)
+    else if (isTree(tree[name]) && isTree(value)) underlay(tree[name], value)
+  }
+}
+
+function postgresOf ({ stores: { postgres } }: ConfigFile): PostgresConfig | null {
+  if (postgres?.url === undefined) return null
+  const { url, schema, prepared, migrate, claimTimeout } = postgres
+  return { url, schema, prepared, migrate, claimTimeoutMs: ms(claimTimeout) }
+}
+
+function redisOf ({ stores: { redis } }: ConfigFile): RedisConfig | null {
+  if (redis?.url === undefined) return null
+  const { url, prefix, copies } = redis
+  return { url, prefix, copies: { ttlMs: ms(copies.ttl), bytesMax: bytes(copies.bytesMax) } }
+}
+
+function upstreamOf (name: string, file: UpstreamFile): UpstreamPolicy {
+  return {
+    name,
+    origin: new URL(file.url).origin,
+    timeoutMs: ms(file.timeout),
+    connectTimeoutMs: ms(file.connectTimeout),
+    keepAliveMs: ms(file.keepAlive),
+    connectionsMax: file.connections,
+    host: file.host,
+    requestHeaders: Object.entries(file.requestHeaders)
+  }
+}
+
+function routeOf (route: RouteFile, upstreams: readonly UpstreamPolicy[], base: string): Route {
+  const upstream = upstreams.find(({ name }) => name === route.upstream)
+  if (upstream === undefined) throw new Error(`no upstream ${route.upstream}: the check let it pass`)
+  return {
+    name: route.name ?? route.match.path,
+    match: routeMatch(route),
+    upstream,
+    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, base)
+  }
+}
+
+function idempotencyOf (file: IdempotencyFile, base: string): IdempotencyPolicy {
+  return {
+    profile: file.profile,
+    key: { header: sound(readKeySource(file.key.from)), required: file.key.required, syntax: file.key.syntax, store: file.key.store },
+    scope: sound(readScope(file.scope)),
+    jwt: file.jwt === undefined
+      ? null
+      : { jwks: isUrl(file.jwt.jwks) ? file.jwt.jwks : resolve(base, file.jwt.jwks), issuer: file.jwt.issuer ?? null, audience: file.jwt.audience ?? null },
+    fingerprint: fingerprintOf(file),
+    inFlight: { waitMs: ms(file.inFlight.wait), status: file.inFlight.status },
+    answerWithinMs: ms(file.answerWithin),
+    unknown: file.unknown,
+    keep: keepOf(file.keep),
+    retentionMs: ms(file.retention),
+    unknownRetentionMs: ms(file.unknownRetention),
+    leaseMs: ms(file.lease),
+    onMismatch: file.onMismatch,
+    onStoreDown: file.onStoreDown,
+    forwardKey: file.forwardKey,
+    retryHints: file.retryHints
+  }
+}
+
+function keepOf (file: IdempotencyFile['keep']): KeepPolicy {
+  const lower = (names: readonly string[]) => new Set(names.map((name) => name.toLowerCase()))
+  return {
+    statuses: new Map(Object.entries(file.statuses).map(([status, disposition]) => [Number(status), disposition])),
+    body: file.body,
+    requestBytesMax: bytes(file.requestBytesMax),
+    responseBytesMax: bytes(file.responseBytesMax),
+    dropHeaders: lower(file.headers.drop),
+    keepHeaders: lower(file.headers.keep)
+  }
+}
+
+function ms (text: string): number {
+  return exact(parseDuration(text), text)
+}
+
+function bytes (text: string): number {
+  return exact(parseSize(text), text)
+}
+
+function exact (value: number | null, text: string): number {
+  if (value === null) throw new Error(`${text}: the check let it pass`)
+  return value
+}
+
+function sound<T> (read: { readonly value: T } | { readonly wrong: string }): T {
+  if ('wrong' in read) throw new Error(`${read.wrong}: the check let it pass`)
+  return read.value
+}

@@ -1,0 +1,42 @@
+/** The effective configuration as YAML, for people: every default filled in, every override applied, every secret masked. */
+import { stringify } from 'yaml'
+import { fingerprintOf } from './policy.ts'
+import type { ConfigFile } from './schema.ts'
+
+const MASK = '***'
+/** Names of headers whose values open doors. */
+const SECRET_HEADER = /authorization|cookie|token|secret|password|credential|api-?key|signature|^x-.*-key$/i
+
+/** `effective`: as load() gives it. */
+export function printConfig (effective: ConfigFile): string {
+  const { admin, stores, upstreams, routes } = effective
+  return stringify({
+    ...effective,
+    admin: { ...admin, ...(admin.token !== undefined && { token: MASK }) },
+    stores: {
+      ...(stores.postgres && { postgres: { ...stores.postgres, url: maskUrl(stores.postgres.url) } }),
+      ...(stores.redis && { redis: { ...stores.redis, url: maskUrl(stores.redis.url) } })
+    },
+    upstreams: mapMembers(upstreams, (upstream) => ({ ...upstream, requestHeaders: mapMembers(upstream.requestHeaders, maskHeader) })),
+    routes: routes.map((route) => route.idempotency === undefined
+      ? route
+      : { ...route, idempotency: { ...route.idempotency, fingerprint: fingerprintOf(route.idempotency) } })
+  }, { lineWidth: 0, aliasDuplicateObjects: false })
+}
+
+/** Without its password, wherever a URL can carry one. */
+export function maskUrl (text: string | undefined): string | undefined {
+  if (text === undefined || !URL.canParse(text)) return text === undefined ? undefined : MASK
+  const url = new URL(text)
+  if (url.password !== '') url.password = MASK
+  for (const name of [...url.searchParams.keys()]) if (/password|secret|token/i.test(name)) url.searchParams.set(name, MASK)
+  return url.href
+}
+
+function maskHeader (value: string, name: string): string {
+  return SECRET_HEADER.test(name) ? MASK : value
+}
+
+function mapMembers<T, U> (members: Readonly<Record<string, T>>, change: (value: T, name: string) => U): Record<string, U> {
+  return Object.fromEntries(Object.entries(members).map(([name, value]) => [name, change(value, name)]))
+}

@@ -1,0 +1,56 @@
+/** How long and how large each duration and size may be, and why. The schema says how they are written; this says what they may be. */
+import { mistake } from './problem.ts'
+import type { Mistake, Path } from './problem.ts'
+import { ConfigSchema } from './schema.ts'
+import type { SchemaNode } from './schema.ts'
+import { schemaAt } from './schema-walk.ts'
+import { eachString } from './tree.ts'
+import { DURATION_PATTERN, SIZE_PATTERN, parseDuration, parseSize } from './units.ts'
+
+interface Range { readonly min: string, readonly max: string, readonly why?: string }
+
+/** By the last two names of a path. */
+const RANGES: Readonly<Record<string, Range>> = {
+  // Renewed every third of it, with a sixth of it per statement: below a second a slow disk alone would lose leases.
+  'idempotency.lease': { min: '1s', max: '10m', why: 'below a second a slow commit loses it; a dead gateway\'s record is held for the whole of it' },
+  // Timers of Node end at 24.8 days; no client waits longer than this anyway.
+  'idempotency.answerWithin': { min: '1ms', max: '24h', why: 'a client must be answered at all' },
+  'idempotency.retention': { min: '2s', max: '366d' },
+  'idempotency.unknownRetention': { min: '2s', max: '3660d' },
+  'inFlight.wait': { min: '0s', max: '24h' },
+  'keep.requestBytesMax': { min: '1B', max: '256MiB', why: 'guarded bodies are held in memory' },
+  'keep.responseBytesMax': { min: '0B', max: '64MiB', why: 'kept answers are held in memory and in a row' },
+  'postgres.claimTimeout': { min: '50ms', max: '60s' },
+  'copies.ttl': { min: '1s', max: '1d', why: 'the row is the memory, Redis is not' },
+  'copies.bytesMax': { min: '0B', max: '16MiB' },
+  'limits.bufferedBytes': { min: '1MiB', max: '64GiB' },
+  'limits.unsettledBytes': { min: '0B', max: '64GiB' },
+  'drain.delay': { min: '0s', max: '1h' },
+  'drain.timeout': { min: '0s', max: '24h' },
+  timeout: { min: '10ms', max: '24h', why: 'an execution must end' },
+  connectTimeout: { min: '10ms', max: '5m' },
+  keepAlive: { min: '1ms', max: '1h' }
+}
+
+/** Every duration and size of `tree` (valid by the schema) that is out of its range. */
+export function rangeMistakes (tree: unknown): Mistake[] {
+  const mistakes: Mistake[] = []
+  eachString(tree, (path, text) => {
+    const parse = unitOf(schemaAt(ConfigSchema as unknown as SchemaNode, path))
+    const range = rangeOf(path)
+    if (parse === null || range === undefined) return
+    const value = parse(text)
+    const fits = value !== null && value >= (parse(range.min) ?? 0) && value <= (parse(range.max) ?? 0)
+    if (!fits) mistakes.push(mistake(path, `must be between ${range.min} and ${range.max}${range.why === undefined ? '' : `: ${range.why}`}`))
+  })
+  return mistakes
+}
+
+function unitOf (schema: SchemaNode | null): ((text: string) => number | null) | null {
+  if (schema?.pattern === DURATION_PATTERN) return parseDuration
+  return schema?.pattern === SIZE_PATTERN ? parseSize : null
+}
+
+function rangeOf (path: Path): Range | undefined {
+  return RANGES[path.slice(-2).join('.')] ?? RANGES[String(path.at(-1))]
+}

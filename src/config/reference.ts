@@ -1,0 +1,85 @@
+/**
+ * The schema as a table for people, and as a file for editors. scripts/generate.ts writes both; a test holds them in step.
+ */
+import { FINGERPRINT_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
+import { fileSchema } from './schema.ts'
+import type { SchemaNode } from './schema.ts'
+import { patternChild } from './schema-walk.ts'
+import { isTree, valueAt } from './tree.ts'
+
+/** The JSON Schema (2020-12) of a configuration file. */
+export function schemaText (): string {
+  return `${JSON.stringify({ $schema: 'https://json-schema.org/draft/2020-12/schema', ...fileSchema() }, null, 2)}\n`
+}
+
+/** docs/configuration.md: the head, the example, then one table for each part of the file. */
+export function referenceText (head: string, example: string): string {
+  const sections = Object.entries(fileSchema().properties ?? {}).map(([name, node]) => section(name, node))
+  return `<!-- Made by "npm run generate" from the schema; do not edit. -->\n\n${head}\`\`\`yaml\n${example}\`\`\`\n\n${topTable()}\n${sections.filter((text) => text !== '').join('\n')}`
+}
+
+const TABLE_HEAD = '| path | type | default | what it does |\n|---|---|---|---|\n'
+
+function topTable (): string {
+  const scalars = Object.entries(fileSchema().properties ?? {}).filter(([, node]) => !isContainer(node))
+  return `## At the top\n\n${TABLE_HEAD}${scalars.map(([name, node]) => row(name, node, fileSchema(), name)).join('')}`
+}
+
+function section (name: string, node: SchemaNode): string {
+  if (!isContainer(node)) return ''
+  return `## ${name}\n\n${node.description ?? ''}\n\n${TABLE_HEAD}${rows(containerPath(name, node), node).join('')}`
+}
+
+/** A container is described in the table of its parent and its members below it. */
+function rows (path: string, container: SchemaNode): string[] {
+  const node = memberOf(container)
+  return Object.entries(node.properties ?? {}).flatMap(([name, child]) => {
+    const here = `${path}.${name}`
+    return [row(here, child, node, name), ...(isContainer(child) ? rows(containerPath(here, child), child) : [])]
+  })
+}
+
+function row (path: string, node: SchemaNode, parent: SchemaNode, name: string): string {
+  const required = parent.required?.includes(name) ?? false
+  return `| \`${path}\` | ${typeText(node)} | ${required ? 'required' : defaultText(path, node)} | ${(node.description ?? '').replaceAll('|', '\\|')} |\n`
+}
+
+function containerPath (path: string, node: SchemaNode): string {
+  if (node.items !== undefined) return `${path}[]`
+  return patternChild(node) === undefined ? path : `${path}.NAME`
+}
+
+function isContainer (node: SchemaNode): boolean {
+  return memberOf(node).properties !== undefined
+}
+
+/** What has the members: the item of a list, the entry of a map, the map of a union, or the map itself. */
+function memberOf (node: SchemaNode): SchemaNode {
+  return node.items ?? patternChild(node) ?? node.anyOf?.find(({ properties }) => properties !== undefined) ?? node
+}
+
+function typeText (node: SchemaNode): string {
+  if (node.anyOf !== undefined) return node.anyOf.map(typeText).join(' or ')
+  if (node.const !== undefined) return `\`${String(node.const)}\``
+  if (node.enum !== undefined) return node.enum.map((value) => `\`${String(value)}\``).join(', ')
+  if (node.pattern?.includes('(ms|s|m|h|d)') === true) return 'duration'
+  if (node.pattern?.includes('KiB') === true) return 'size'
+  const words: Record<string, string> = { string: 'text', integer: 'number', boolean: 'true or false', array: 'list', object: 'map' }
+  return words[node.type ?? ''] ?? 'any'
+}
+
+function defaultText (path: string, node: SchemaNode): string {
+  if (path.endsWith('.fingerprint')) return `\`${flow(FINGERPRINT_DEFAULTS.api)}\`; relay: \`${flow(FINGERPRINT_DEFAULTS.relay)}\``
+  if (node.default === undefined) return '–'
+  const api = `\`${flow(node.default)}\``
+  const relay = valueAt(RELAY_DEFAULTS, path.replace(/^routes\[\]\.idempotency\./, '').split('.'))
+  return relay === undefined || isTree(relay) ? api : `${api}; relay: \`${flow(relay)}\``
+}
+
+/** A value as one would write it in the file, on one line. */
+function flow (value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(flow).join(', ')}]`
+  if (!isTree(value)) return String(value)
+  const members = Object.entries(value).map(([name, member]) => `${name}: ${flow(member)}`)
+  return members.length === 0 ? '{}' : `{ ${members.join(', ')} }`
+}

@@ -1,0 +1,124 @@
+/**
+ * The shape of one route in the file. Defaults are the profile `api`'s; what `relay` sets otherwise stands in
+ * {@link RELAY_DEFAULTS}. What the shape cannot say (ranges of durations, what goes with what) is check.ts's.
+ */
+import { Type } from 'typebox'
+import type { Static } from 'typebox'
+import { DURATION_PATTERN, SIZE_PATTERN } from './units.ts'
+
+/** Route and upstream names are metric labels and part of record ids: short, printable, stable. */
+export const NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
+/** RFC 9110 5.6.2 token. */
+export const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+
+export const shape = { additionalProperties: false } as const
+
+export function duration (value: string, description: string) {
+  return Type.String({ pattern: DURATION_PATTERN, default: value, description })
+}
+
+export function size (value: string, description: string) {
+  return Type.String({ pattern: SIZE_PATTERN, default: value, description })
+}
+
+const HeaderNames = (description: string) =>
+  Type.Array(Type.String({ pattern: TOKEN_PATTERN }), { default: [], maxItems: 64, description })
+
+const Match = Type.Object({
+  path: Type.String({ pattern: '^/', maxLength: 1024, description: 'Exact (`/v1/charges`), with parameters (`/v1/charges/:id/capture`), or everything below (`/v1/*`). Compared widely: without case, after decoding unreserved escapes, merging slashes and dropping one trailing slash.' }),
+  methods: Type.Optional(Type.Array(Type.String({ pattern: TOKEN_PATTERN }), { maxItems: 32, description: 'Methods. Not given: POST and PATCH on a guarded route, every method on one that passes through.' })),
+  host: Type.Optional(Type.String({ minLength: 1, maxLength: 253, description: 'Only requests for this host (without port). Not given: any.' })),
+  exact: Type.Boolean({ default: false, description: 'Compare the path byte for byte instead of widely. A variant of the path that your upstream takes as the same is then not guarded.' })
+}, { ...shape, description: 'Which requests. The first route that matches wins.' })
+
+const Key = Type.Object({
+  from: Type.Union([
+    Type.String(),
+    Type.Array(Type.String(), { minItems: 1, maxItems: 8 })
+  ], { default: 'header:Idempotency-Key', description: 'Where the key is: `header:NAME`.' }),
+  required: Type.Boolean({ default: false, description: 'true: a request without a key gets 400 `key-missing`. false: it passes through unguarded, and is counted.' }),
+  syntax: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'lenient: a quoted structured-field string or the bare value, both meaning the same key. strict: the quoted form only.' }),
+  store: Type.Enum(['hash', 'text'], { default: 'hash', description: 'What of the key is kept for operators: its SHA-256, or the key itself.' })
+}, { ...shape, default: {}, description: 'The key of a request.' })
+
+const Fingerprint = Type.Union([
+  Type.Literal('none'),
+  Type.Object({
+    of: Type.Optional(Type.Array(Type.Enum(['method', 'target', 'mediaType', 'body']), { uniqueItems: true, description: 'What makes two requests the same. Default: all four; `relay`: method and target.' })),
+    body: Type.Optional(Type.Enum(['auto', 'bytes', 'json', 'none'], { description: 'How bodies are compared. auto (default): multipart by its parts, all else byte for byte; json: RFC 8785 canonical form; none (default of `relay`): not at all.' }))
+  }, shape)
+], { description: 'What was asked: a key that comes again with another fingerprint is refused. `none`: nothing is compared.' })
+
+const InFlight = Type.Object({
+  wait: duration('0s', 'How long a duplicate waits for the first one\'s answer before it is told to come back.'),
+  status: Type.Integer({ minimum: 400, maximum: 599, default: 409, description: 'Status of the in-flight answer.' })
+}, { ...shape, default: {}, description: 'Duplicates while the first one runs.' })
+
+const Keep = Type.Object({
+  statuses: Type.Record(Type.String({ pattern: '^[2-5][0-9][0-9]$' }), Type.Enum(['keep', 'release', 'unknown']), { ...shape, default: {}, description: 'Overrides of the profile\'s table, status by status: `{ 409: release, 503: unknown }`. keep: stored and replayed; release: the key is free again; unknown: the outcome is not known.' }),
+  body: Type.Boolean({ default: true, description: 'false: bodies are never kept; a retry gets `answer-not-kept`.' }),
+  requestBytesMax: size('8MiB', 'Largest request body of a guarded request; larger gets 413 before anything is claimed.'),
+  responseBytesMax: size('1MiB', 'Largest answer that is kept; a larger one is streamed once, and a retry gets `answer-not-kept`.'),
+  headers: Type.Object({
+    drop: HeaderNames('Answer headers that are not kept, on top of the built-in list.'),
+    keep: HeaderNames('Answer headers that are kept although the built-in list drops them.')
+  }, { ...shape, default: {}, description: 'Which headers of an answer are kept.' })
+}, { ...shape, default: {}, description: 'Which answers are kept, and how much of them.' })
+
+const OnMismatch = Type.Object({
+  action: Type.Enum(['reject', 'replay'], { default: 'reject', description: 'reject: a key that comes again with another request is refused. replay: it gets the stored answer.' }),
+  status: Type.Integer({ minimum: 400, maximum: 499, default: 422, description: 'Status of the refusal.' })
+}, { ...shape, default: {}, description: 'The same key with another request.' })
+
+const Jwt = Type.Object({
+  jwks: Type.String({ minLength: 1, description: 'A file (relative to this one) or an http(s) URL with the JWK set that tokens are verified with.' }),
+  issuer: Type.Optional(Type.String({ minLength: 1, description: 'The `iss` that tokens must carry.' })),
+  audience: Type.Optional(Type.String({ minLength: 1, description: 'The `aud` that tokens must carry.' }))
+}, { ...shape, description: 'How Bearer tokens are verified. Needed by `jwt:` scope parts.' })
+
+const Idempotency = Type.Object({
+  profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
+  mode: Type.Enum(['enforce'], { default: 'enforce', description: 'enforce: the protocol in full.' }),
+  key: Key,
+  scope: Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description: 'Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: all callers share one set of keys. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.' }),
+  jwt: Type.Optional(Jwt),
+  fingerprint: Type.Optional(Fingerprint),
+  inFlight: InFlight,
+  answerWithin: duration('60s', 'The longest that any client of this route waits; the execution goes on behind it and a retry finds the answer.'),
+  unknown: Type.Enum(['hold', 'retry'], { default: 'hold', description: 'When the outcome is not known. hold: never sent again; retries get `outcome-unknown`. retry: sent again with the next attempt number, for upstreams that are idempotent themselves.' }),
+  keep: Keep,
+  retention: duration('24h', 'How long a settled record is remembered, counted from settling. After that the key can run again.'),
+  unknownRetention: duration('30d', 'How long a record with an unknown outcome is remembered. After that the key can run again.'),
+  lease: duration('15s', 'How long a claim is believed without a sign of life of its gateway.'),
+  onMismatch: OnMismatch,
+  onStoreDown: Type.Enum(['reject', 'forward'], { default: 'reject', description: 'When no store can be asked. reject: 503, nothing is sent. forward: sent without protection, marked `Idempotency-Status: unprotected`.' }),
+  forwardKey: Type.Boolean({ default: true, description: 'Pass the client\'s own key header on. Set false where requests without a body go to a Go hop (Traefik, Caddy): net/http re-sends those by itself when they carry Idempotency-Key.' }),
+  retryHints: Type.Boolean({ default: false, description: 'Add retry-after-ms, stripe-should-retry and x-should-retry to problems, where SDKs look for them.' })
+}, { ...shape, description: 'Guards the route. Absent: requests pass through.' })
+
+export const RouteSchema = Type.Object({
+  name: Type.Optional(Type.String({ pattern: NAME_PATTERN, description: 'Part of every record\'s identity: renaming it starts a new set of records. Required when the route guards.' })),
+  match: Match,
+  upstream: Type.String({ description: 'Name of the upstream.' }),
+  idempotency: Type.Optional(Idempotency)
+}, { ...shape, description: 'One route.' })
+
+export type RouteFile = Static<typeof RouteSchema>
+export type IdempotencyFile = Static<typeof Idempotency>
+
+/** What the profile `relay` sets otherwise than `api`: it may be delivered twice, so waiting and repeating are cheap, losing is not. */
+export const RELAY_DEFAULTS = {
+  inFlight: { wait: '3s', status: 503 },
+  unknown: 'retry',
+  keep: { requestBytesMax: '16MiB' },
+  retention: '7d'
+} as const
+
+/**
+ * The default fingerprints. relay's leaves the body out, since a redelivery may be serialised anew, and keeps method and
+ * target in, so that one event sent to two targets is never swallowed.
+ */
+export const FINGERPRINT_DEFAULTS = {
+  api: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
+  relay: { of: ['method', 'target'], body: 'none' }
+} as const

@@ -1,0 +1,116 @@
+/**
+ * The shape of the configuration file, with descriptions and defaults: the one place that docs/configuration.md, the JSON
+ * Schema for editors and the validator are made from. It knows nothing that this version does not do (see later.ts).
+ */
+import { Type } from 'typebox'
+import type { Static } from 'typebox'
+import { LOG_LEVELS } from './config.ts'
+import { NAME_PATTERN, RouteSchema, TOKEN_PATTERN, duration, shape, size } from './schema-route.ts'
+
+const Port = (value: number, description: string) =>
+  Type.Integer({ minimum: 0, maximum: 65535, default: value, description })
+
+const Listen = Type.Object({
+  host: Type.String({ minLength: 1, default: '0.0.0.0', description: 'Address to listen on.' }),
+  port: Port(8080, 'Port to listen on; 0: a free one.')
+}, { ...shape, default: {}, description: 'Where clients come in.' })
+
+const Admin = Type.Object({
+  host: Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address of the admin port.' }),
+  port: Port(8081, 'Port of /livez, /readyz and /metrics; 0: a free one.'),
+  token: Type.Optional(Type.String({ minLength: 16, description: 'Guards the operator API; never probes or metrics. At least 16 characters.' })),
+  tokenFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the token.' })),
+  readiness: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'When a store is lost after the start, /readyz says 200 with `degraded` (lenient) or 503 (strict).' })
+}, { ...shape, default: {}, description: 'The admin port. It never shadows a path of an upstream.' })
+
+const Postgres = Type.Object({
+  url: Type.Optional(Type.String({ minLength: 1, description: 'postgres://user:password@host:5432/database. Also from ONCEWAY_DATABASE_URL, else DATABASE_URL.' })),
+  urlFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the URL.' })),
+  schema: Type.String({ pattern: '^[a-z_][a-z0-9_]{0,62}$', default: 'onceway', description: 'Schema of the tables; made by the first migration.' }),
+  prepared: Type.Boolean({ default: true, description: 'Use named statements. Set false behind a PgBouncer before 1.21 in transaction mode.' }),
+  migrate: Type.Enum(['auto', 'check'], { default: 'auto', description: 'auto: apply what is missing at start. check: refuse to start when something is missing (then run `onceway migrate`).' }),
+  claimTimeout: duration('2s', 'How long a claim may take before the caller gets 503 and nothing is sent.')
+}, { ...shape, description: 'The durable store. Absent: the embedded SQLite under `dataDir`, one process only.' })
+
+const Redis = Type.Object({
+  url: Type.Optional(Type.String({ minLength: 1, description: 'redis://host:6379 or rediss://user:password@host:6380/0. Also from ONCEWAY_REDIS_URL, else REDIS_URL.' })),
+  urlFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the URL.' })),
+  prefix: Type.String({ pattern: '^[A-Za-z0-9._:-]{1,64}$', default: 'onceway', description: 'Start of every Redis key.' }),
+  copies: Type.Object({
+    ttl: duration('10m', 'How long a copy of a settled answer stays in Redis. The row in the database is the memory.'),
+    bytesMax: size('64KiB', 'Largest answer that is copied to Redis.')
+  }, { ...shape, default: {}, description: 'Short-lived copies of settled answers.' })
+}, { ...shape, description: 'The fast path: in-flight duplicates and copies. Absent: claims in the database alone. Losing it costs speed, never safety.' })
+
+const Upstream = Type.Object({
+  url: Type.String({ minLength: 1, description: 'http://host:port or https://host:port, nothing behind it.' }),
+  timeout: duration('5m', 'Hard limit of one execution.'),
+  connectTimeout: duration('2s', 'Limit of connecting.'),
+  keepAlive: duration('4s', 'How long an idle connection is kept; shorter than the upstream\'s own.'),
+  connections: Type.Integer({ minimum: 1, maximum: 65535, default: 512, description: 'Connections at most.' }),
+  host: Type.Enum(['upstream', 'preserve'], { default: 'upstream', description: 'The Host header: the upstream\'s own, or the client\'s.' }),
+  requestHeaders: Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192 }), { ...shape, default: {}, description: 'Headers set on every request to this upstream.' })
+}, { ...shape, description: 'A server behind the gateway.' })
+
+export const ConfigSchema = Type.Object({
+  version: Type.Literal(1, { description: 'Version of this format: 1.' }),
+  dataDir: Type.String({ minLength: 1, default: './.onceway', description: 'Directory of the embedded store, relative to the working directory.' }),
+  problemBaseUri: Type.String({ minLength: 1, maxLength: 512, default: 'urn:onceway:problem:', description: 'The `type` of a problem is this plus its code.' }),
+  listen: Listen,
+  admin: Admin,
+  trustProxies: Type.Array(Type.String(), { default: [], maxItems: 256, description: 'Addresses and CIDR blocks of proxies in front, whose X-Forwarded-* are believed.' }),
+  stores: Type.Object({
+    postgres: Type.Optional(Postgres),
+    redis: Type.Optional(Redis)
+  }, { ...shape, default: {}, description: 'Where records live.' }),
+  limits: Type.Object({
+    executions: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Executions at once; more get 503 `overloaded`.' }),
+    waiters: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Clients that wait for somebody else\'s execution at once; more get the in-flight answer at once.' }),
+    bufferedBytes: size('256MiB', 'Bytes of bodies in memory at once; more get 503 `overloaded`.'),
+    unsettledBytes: size('64MiB', 'Bytes of answers that wait for a store that is down.')
+  }, { ...shape, default: {}, description: 'Bounds of one process.' }),
+  drain: Type.Object({
+    delay: duration('5s', 'After SIGTERM: how long it still serves as before, until the load balancers have noticed.'),
+    timeout: duration('60s', 'How long it waits for executions to end.')
+  }, { ...shape, default: {}, description: 'Stopping.' }),
+  log: Type.Object({
+    level: Type.Enum([...LOG_LEVELS], { default: 'info', description: 'Least severe level that is logged.' })
+  }, { ...shape, default: {}, description: 'Logs: JSON lines on stdout; never keys, credentials, bodies or query strings.' }),
+  upstreams: Type.Record(Type.String({ pattern: NAME_PATTERN }), Upstream, { ...shape, minProperties: 1, description: 'The servers behind the gateway, by name.' }),
+  routes: Type.Array(RouteSchema, { minItems: 1, maxItems: 1000, description: 'The first route that matches wins. A request that none matches gets 404 `no-route`.' })
+}, { ...shape, title: 'onceway configuration', description: 'Configuration of the onceway idempotency gateway.' })
+
+/** The file with every default filled in, before units are resolved. */
+export type ConfigFile = Static<typeof ConfigSchema>
+export type UpstreamFile = Static<typeof Upstream>
+
+/** A JSON Schema as a plain tree. */
+export interface SchemaNode {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly pattern?: string
+  readonly properties?: Readonly<Record<string, SchemaNode>>
+  readonly patternProperties?: Readonly<Record<string, SchemaNode>>
+  readonly items?: SchemaNode
+  readonly anyOf?: readonly SchemaNode[]
+  readonly required?: readonly string[]
+}
+
+/** The schema as a file must satisfy it: what has a default need not be there. */
+export function fileSchema (node: SchemaNode = ConfigSchema as unknown as SchemaNode): SchemaNode {
+  const each = (nodes: Readonly<Record<string, SchemaNode>>) =>
+    Object.fromEntries(Object.entries(nodes).map(([name, child]) => [name, fileSchema(child)]))
+  const required = node.required?.filter((name) => node.properties?.[name]?.default === undefined)
+  const { required: _, ...rest } = node
+  return {
+    ...rest,
+    ...(node.properties && { properties: each(node.properties) }),
+    ...(node.patternProperties && { patternProperties: each(node.patternProperties) }),
+    ...(node.items && { items: fileSchema(node.items) }),
+    ...(node.anyOf && { anyOf: node.anyOf.map(fileSchema) }),
+    ...(required && required.length > 0 && { required })
+  }
+}

@@ -1,0 +1,37 @@
+/** `…File`: secrets that are mounted as files (`urlFile`, `tokenFile`). The file's text, without its last line end, takes the place of the member. */
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { mistake } from './problem.ts'
+import type { Mistake, Path } from './problem.ts'
+import { removeAt, putAt, valueAt } from './tree.ts'
+
+/** A URL or a token; larger is the wrong file. */
+const SECRET_BYTES_MAX = 64 * 1024
+
+const SECRETS: readonly Path[] = [['admin', 'token'], ['stores', 'postgres', 'url'], ['stores', 'redis', 'url']]
+
+/** Replaces every `…File` in `tree`, in place. `base`: what relative names are relative to. */
+export function readSecretFiles (tree: unknown, base: string): Mistake[] {
+  return SECRETS.flatMap((path) => {
+    const pathOfFile = [...path.slice(0, -1), `${String(path.at(-1))}File`]
+    const file = valueAt(tree, pathOfFile)
+    if (typeof file !== 'string') return []
+    if (valueAt(tree, path) !== undefined) return [mistake(pathOfFile, `stands beside ${String(path.at(-1))}: give one of the two`, 'key')]
+    removeAt(tree, pathOfFile)
+    const secret = readSecret(resolve(base, file))
+    if ('wrong' in secret) return [mistake(pathOfFile, secret.wrong)]
+    putAt(tree, path, secret.text)
+    return []
+  })
+}
+
+function readSecret (file: string): { text: string } | { wrong: string } {
+  try {
+    const bytes = readFileSync(file)
+    if (bytes.length > SECRET_BYTES_MAX) return { wrong: `${file} is too large for a secret (${bytes.length} bytes)` }
+    const text = bytes.toString('utf8').replace(/\r?\n$/, '')
+    return text === '' ? { wrong: `${file} is empty` } : { text }
+  } catch (error) {
+    return { wrong: `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})` }
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * The text of a configuration file as a plain tree that remembers where everything stands. Strict YAML 1.2: no tags, no
+ * merge keys, no member twice, few aliases. It knows nothing of what the members mean.
+ */
+import { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml'
+import type { Document } from 'yaml'
+import type { ConfigProblem, Path } from './problem.ts'
+import { unveil, veil } from './interpolate.ts'
+
+/** Larger is no configuration but a mistake. */
+export const FILE_BYTES_MAX = 1024 * 1024
+/** Aliases that may be resolved: enough for shared blocks, too few for a "billion laughs". */
+const ALIASES_MAX = 100
+
+export interface Place { readonly line: number, readonly column: number }
+
+export interface Source {
+  readonly file: string
+  /** Variables in it are still veiled (interpolate.ts). undefined when the text is no YAML. */
+  readonly tree: unknown
+  readonly problems: readonly ConfigProblem[]
+  /** Where it stands; of something missing: where its nearest parent stands. null: not from a file. */
+  readonly locate: (path: Path, at: 'key' | 'value') => Place | null
+}
+
+/** `file`: as problems shall name it. */
+export function readSource (file: string, text: string): Source {
+  const lines = new LineCounter()
+  const document = parseDocument(veil(text), {
+    lineCounter: lines, prettyErrors: false, stringKeys: true, resolveKnownTags: false, merge: false, logLevel: 'silent'
+  })
+  const problems = [...document.errors, ...document.warnings].map(({ pos, message }) => {
+    const { line, col } = lines.linePos(pos[0])
+    return { file, line, column: col, path: '', message: unveil(message) }
+  })
+  const locate = (path: Path, at: 'key' | 'value') => place(lines, offsetOf(document, path, at))
+  if (problems.length > 0) return { file, tree: undefined, problems, locate }
+  try {
+    return { file, tree: document.toJS({ maxAliasCount: ALIASES_MAX }), problems, locate }
+  } catch (error) {
+    const message = error instanceof Error ? error.message : 'cannot be read'
+    return { file, tree: undefined, problems: [{ file, line: 1, column: 1, path: '', message }], locate }
+  }
+}
+
+/** A tree that was never a file. */
+export function treeSource (name: string, tree: unknown): Source {
+  return { file: name, tree, problems: [], locate: () => null }
+}
+
+function place (lines: LineCounter, offset: number): Place {
+  const { line, col } = lines.linePos(offset)
+  return { line, column: col }
+}
+
+/** Follows the path as far as the document goes. */
+function offsetOf (document: Document, path: Path, at: 'key' | 'value'): number {
+  let node: unknown = document.contents
+  let offset = rangeStart(node) ?? 0
+  for (const part of path) {
+    if (isAlias(node)) node = node.resolve(document)
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === part)
+      if (pair === undefined) return offset
+      node = pair.value
+      const ofKey = rangeStart(pair.key) ?? offset
+      // Containers are named by their member: pointing at the first line inside them would name a neighbour.
+      offset = at === 'value' && isScalar(node) ? rangeStart(node) ?? ofKey : ofKey
+    } else if (isSeq(node) && typeof part === 'number') {
+      node = node.items[part]
+      offset = rangeStart(node) ?? offset
+    } else return offset
+  }
+  return offset
+}
+
+function rangeStart (node: unknown): number | null {
+  const { range } = (node ?? {}) as { range?: [number, number, number] | null }
+  return range?.[0] ?? null
+}

@@ -1,0 +1,49 @@
+/**
+ * Durations and sizes as people write them: `250ms 15s 5m 24h 7d`, `512B 256KiB 1MiB 2GiB`. A number always carries its
+ * unit, so that nobody has to guess; never fractions, never `KB` (is it 1000 or 1024?).
+ */
+
+export const DURATION_PATTERN = '^[0-9]{1,12}(ms|s|m|h|d)$'
+export const SIZE_PATTERN = '^[0-9]{1,12}(B|KiB|MiB|GiB)$'
+export const DURATION_HINT = 'write a whole number with its unit: 250ms, 15s, 5m, 24h, 7d'
+export const SIZE_HINT = 'write a whole number with its unit: 512B, 256KiB, 1MiB, 2GiB'
+
+const SECOND_MS = 1000
+const DURATION_UNITS = new Map([
+  ['ms', 1], ['s', SECOND_MS], ['m', 60 * SECOND_MS], ['h', 3600 * SECOND_MS], ['d', 86_400 * SECOND_MS]
+])
+const SIZE_UNITS = new Map([['B', 1], ['KiB', 1024], ['MiB', 1024 ** 2], ['GiB', 1024 ** 3]])
+
+/** Milliseconds; null: no duration, or more than can be counted exactly. */
+export function parseDuration (text: string): number | null {
+  return parse(text, DURATION_PATTERN, DURATION_UNITS)
+}
+
+/** Bytes; null: no size, or more than can be counted exactly. */
+export function parseSize (text: string): number | null {
+  return parse(text, SIZE_PATTERN, SIZE_UNITS)
+}
+
+/** The largest unit that divides it: 86400000 -> `1d`, 1500 -> `1500ms`. */
+export function formatDuration (ms: number): string {
+  return format(ms, DURATION_UNITS, 's')
+}
+
+/** The largest unit that divides it: 1048576 -> `1MiB`. */
+export function formatSize (bytes: number): string {
+  return format(bytes, SIZE_UNITS, 'B')
+}
+
+function parse (text: string, pattern: string, units: ReadonlyMap<string, number>): number | null {
+  if (!new RegExp(pattern).test(text)) return null
+  const unit = text.replace(/^[0-9]+/, '')
+  const value = Number.parseInt(text, 10) * (units.get(unit) ?? Number.NaN)
+  return Number.isSafeInteger(value) ? value : null
+}
+
+function format (value: number, units: ReadonlyMap<string, number>, zeroUnit: string): string {
+  if (value === 0) return `0${zeroUnit}`
+  const fitting = [...units].filter(([, factor]) => value % factor === 0)
+  const [unit, factor] = fitting.at(-1) ?? [zeroUnit, 1]
+  return `${value / factor}${unit}`
+}

@@ -1,0 +1,140 @@
+/**
+ * A request's header fields on their way to the upstream, guarded or passed through: what is removed on every path, what
+ * the gateway adds. Never lets a field through that claims to be the gateway's, and never changes another's value.
+ */
+import { connectionListed, HOP_BY_HOP, isForwarded, isOurs, isProtected, plainName } from './fields.ts'
+import { pairs } from './lines.ts'
+import type { RawHeaders } from './record.ts'
+
+/** Where the request came from, as the connection shows it. */
+export interface Forwarded {
+  /** The peer's address. */
+  readonly for: string
+  readonly proto: string
+  /** The Host that the client asked for; null: none. */
+  readonly host: string | null
+  /** The peer is one of `trustProxies`: what it forwarded is kept and added to; otherwise it is removed. */
+  readonly trusted: boolean
+}
+
+export interface PassthroughAdditions {
+  readonly requestId: string
+  readonly forwarded: Forwarded
+  readonly host: 'upstream' | 'preserve'
+  /** Static fields of the upstream; replace the client's of the same name. */
+  readonly extra: ReadonlyArray<readonly [name: string, value: string]>
+}
+
+export interface GuardedAdditions extends PassthroughAdditions {
+  /** base64url. */
+  readonly recordId: string
+  readonly attempt: number
+  /** Lower case. */
+  readonly keyHeader: string
+  readonly forwardKey: boolean
+  /** Not written: undici frames the body by its Buffer, and sends `Content-Length: 0` where a method expects content. */
+  readonly bodyBytes?: number
+}
+
+const OWN_HOP = '1.1 onceway'
+const NOT_FORWARDED: ReadonlySet<string> = new Set(['expect', 'content-length', 'accept-encoding'])
+
+/** A guarded request's fields as a flat list for undici: the client's in their order, then the gateway's. */
+export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): string[] {
+  const listed = connectionListed(raw)
+  const sent: string[] = []
+  const trail = new Trail(add)
+  for (const [name, value] of pairs(raw)) {
+    const lower = name.toLowerCase()
+    if (trail.takes(lower, value) || listed.has(lower) || isRemoved(lower, add)) continue
+    if (lower === 'host' ? add.host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
+  }
+  sent.push('Onceway-Key', add.recordId, 'Idempotency-Attempt', String(add.attempt))
+  // What comes is kept and replayed as it is, to clients that may not know the coding the first one asked for.
+  if (!trail.replaces('accept-encoding')) sent.push('Accept-Encoding', 'identity')
+  for (const [name, value] of trail.fields()) sent.push(name, value)
+  return sent
+}
+
+/** Removed from a guarded request: connection fields, what claims to be ours, look-alikes, the key where it is not to be forwarded. */
+function isRemoved (lower: string, add: GuardedAdditions): boolean {
+  const plain = plainName(lower)
+  if (HOP_BY_HOP.has(lower) || isOurs(plain)) return true
+  if (lower === add.keyHeader) return !add.forwardKey
+  return lower !== plain && (isProtected(plain, add.keyHeader) || HOP_BY_HOP.has(plain))
+}
+
+export type HeaderRecord = Record<string, string | string[] | undefined>
+
+/** The library that streams reads `connection`, `upgrade`, `transfer-encoding` itself; these it would pass on. */
+const NOT_STREAMED: ReadonlySet<string> = new Set([
+  'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer', 'http2-settings', 'expect'
+])
+
+/**
+ * The same for a streamed request, on a record with lower-case names. `headers.host` is taken to be the upstream's
+ * already; `host: preserve` puts the client's back.
+ */
+export function passthroughRequestHeaders (headers: HeaderRecord, add: PassthroughAdditions): HeaderRecord {
+  const sent: Array<[string, string | string[] | undefined]> = []
+  const trail = new Trail(add)
+  for (const [lower, value] of Object.entries(headers)) {
+    if (value === undefined || isOurs(plainName(lower)) || NOT_STREAMED.has(lower)) continue
+    if (!trail.takes(lower, Array.isArray(value) ? value.join(', ') : value)) sent.push([lower, value])
+  }
+  if (add.host === 'preserve' && add.forwarded.host !== null) sent.push(['host', add.forwarded.host])
+  for (const [name, value] of trail.fields()) sent.push([name.toLowerCase(), value])
+  // fromEntries defines own properties: a field called __proto__ stays a field.
+  return Object.fromEntries(sent)
+}
+
+/** Via, X-Forwarded-*, X-Request-Id and the static fields: what was there is taken in, what is to be sent comes out. */
+class Trail {
+  private readonly add: PassthroughAdditions
+  private readonly static: ReadonlyMap<string, readonly [string, string]>
+  private readonly came = new Map<string, string>()
+
+  constructor (add: PassthroughAdditions) {
+    this.add = add
+    this.static = new Map(add.extra
+      .filter(([name]) => !isOurs(plainName(name)) && !HOP_BY_HOP.has(name.toLowerCase()) && name.toLowerCase() !== 'content-length')
+      .map((field) => [field[0].toLowerCase(), field]))
+  }
+
+  replaces (lower: string): boolean {
+    return this.static.has(lower)
+  }
+
+  /** true: the field is not to be copied; it is replaced, dropped, or comes back in {@link fields}. */
+  takes (lower: string, value: string): boolean {
+    if (this.static.has(lower) || lower === 'x-request-id') return true
+    const plain = plainName(lower)
+    if (isForwarded(plain) && (!this.add.forwarded.trusted || plain !== lower)) return true
+    if (!APPENDED.has(lower)) return false
+    const before = this.came.get(lower)
+    this.came.set(lower, before === undefined ? value : `${before}, ${value}`)
+    return true
+  }
+
+  * fields (): Generator<readonly [string, string]> {
+    const { forwarded, requestId } = this.add
+    const ours: Array<readonly [string, string | null]> = [
+      ['Via', this.appended('via', OWN_HOP)],
+      ['X-Forwarded-For', this.appended('x-forwarded-for', forwarded.for)],
+      ['X-Forwarded-Proto', this.came.get('x-forwarded-proto') ?? forwarded.proto],
+      ['X-Forwarded-Host', this.came.get('x-forwarded-host') ?? forwarded.host],
+      ['X-Request-Id', requestId]
+    ]
+    for (const [name, value] of ours) {
+      if (value !== null && !this.static.has(name.toLowerCase())) yield [name, value]
+    }
+    yield * this.static.values()
+  }
+
+  private appended (lower: string, value: string): string {
+    const before = this.came.get(lower)
+    return before === undefined || before.trim() === '' ? value : `${before}, ${value}`
+  }
+}
+
+const APPENDED: ReadonlySet<string> = new Set(['via', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'])

@@ -1,0 +1,95 @@
+/**
+ * What becomes of header fields: which requests are refused for theirs, what an answer's first requester sees, what is
+ * kept, what a replay shows. Order and repetition always survive. The request's way to the upstream is forwarding.ts.
+ * Never parses a body and never decides a disposition.
+ */
+import { connectionListed, HOP_BY_HOP, isProtected, plainName } from './fields.ts'
+import { headerLines, pairs } from './lines.ts'
+import type { KeepPolicy } from './policy.ts'
+import type { RawHeaders } from './record.ts'
+
+export { connectionListed, HOP_BY_HOP } from './fields.ts'
+export { guardedRequestHeaders, passthroughRequestHeaders } from './forwarding.ts'
+export type { Forwarded, GuardedAdditions, HeaderRecord, PassthroughAdditions } from './forwarding.ts'
+export { headerLines, headerValue } from './lines.ts'
+
+/** A second line of one of these is two answers to one question; hops differ in which of them they believe. */
+const ONE_LINE = ['host', 'authorization', 'content-length', 'content-type', 'transfer-encoding'] as const
+
+/** Why this request is a 400 `bad-request` for its header fields, or null. Never echoes a value. */
+export function requestRefusal (rawHeaders: RawHeaders, keyHeader: string): string | null {
+  for (const name of ONE_LINE) {
+    if (headerLines(rawHeaders, name).length > 1) return `The request has more than one ${name} header line.`
+  }
+  for (const name of connectionListed(rawHeaders)) {
+    if (isProtected(plainName(name), keyHeader)) return 'The Connection header names a field that may not be removed on the way.'
+  }
+  return framingRefusal(rawHeaders)
+}
+
+/** Transfer codings other than a single `chunked`, or two ways of framing at once (RFC 9112 6.1, 6.3). */
+function framingRefusal (rawHeaders: RawHeaders): string | null {
+  const [coding] = headerLines(rawHeaders, 'transfer-encoding')
+  if (coding === undefined) return null
+  if (coding.trim().toLowerCase() !== 'chunked') return 'The only transfer coding that is understood is chunked.'
+  if (headerLines(rawHeaders, 'content-length').length > 0) return 'The request has both Transfer-Encoding and Content-Length.'
+  return null
+}
+
+/** What the gateway says itself about every guarded answer: the upstream's own would be taken for ours. */
+const OUR_ANSWER_FIELDS: ReadonlySet<string> = new Set([
+  'idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotency-policy', 'idempotent-replayed'
+])
+
+/**
+ * A guarded answer's fields for its first requester: the upstream's, less what belongs to its connection, its framing
+ * (the body is sent anew; Content-Length is the sender's to write) and what only the gateway says.
+ */
+export function answerHeaders (raw: RawHeaders): string[] {
+  const listed = connectionListed(raw)
+  return without(raw, (name) => HOP_BY_HOP.has(name) || listed.has(name) || name === 'content-length' || OUR_ANSWER_FIELDS.has(name))
+}
+
+/** True of one exchange and not of another (protocol.md §8): the time, the session, the challenge, the quota, the trace. */
+const NOT_KEPT: ReadonlySet<string> = new Set([
+  'date', 'age', 'via', 'alt-svc', 'warning', 'retry-after', 'server-timing', 'clear-site-data',
+  'set-cookie', 'set-cookie2', 'www-authenticate', 'authentication-info', 'proxy-authentication-info',
+  'traceparent', 'tracestate', 'traceresponse', 'b3', 'x-request-id', 'request-id', 'x-correlation-id', 'x-trace-id',
+  'x-amzn-trace-id', 'x-amzn-requestid', 'x-cloud-trace-context', 'x-envoy-upstream-service-time', 'x-runtime', 'x-response-time',
+  'cf-ray', 'nel', 'report-to'
+])
+const NOT_KEPT_PREFIXES = ['ratelimit', 'x-ratelimit-', 'x-rate-limit-', 'x-b3-'] as const
+
+/** What is kept of {@link answerHeaders} for replays. `keepHeaders` wins over `dropHeaders`, both over the list. */
+export function keptHeaders (answerHeaders: RawHeaders, keep: Pick<KeepPolicy, 'dropHeaders' | 'keepHeaders'>): string[] {
+  return without(answerHeaders, (name) => {
+    if (keep.keepHeaders.has(name)) return false
+    return keep.dropHeaders.has(name) || NOT_KEPT.has(name) || NOT_KEPT_PREFIXES.some((prefix) => name.startsWith(prefix))
+  })
+}
+
+/**
+ * The kept fields for one replay. An Access-Control-Allow-Origin that names another origin than this request's would be
+ * a lie to the browser, and with it goes the permission to send credentials. `origin`: this request's Origin, or null.
+ */
+export function replayedHeaders (kept: RawHeaders, origin: string | null): string[] {
+  const allowed = headerLines(kept, 'access-control-allow-origin')
+  if (allowed.every((value) => value === '*' || value === origin)) return [...kept]
+  return without(kept, (name) => name === 'access-control-allow-origin' || name === 'access-control-allow-credentials')
+}
+
+/**
+ * Whether an answer of this status can carry content (RFC 9110 6.4.1). 205 forbids content and is framed like any other
+ * answer (Content-Length: 0), so it counts as one that may.
+ */
+export function mayHaveBody (status: number): boolean {
+  return status >= 200 && status !== 204 && status !== 304
+}
+
+function without (raw: RawHeaders, drops: (lowerName: string) => boolean): string[] {
+  const rest: string[] = []
+  for (const [name, value] of pairs(raw)) {
+    if (!drops(name.toLowerCase())) rest.push(name, value)
+  }
+  return rest
+}

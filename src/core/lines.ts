@@ -1,0 +1,28 @@
+/**
+ * Reading Node's flat raw header list [name, value, name, value, …]. The flat list is the only honest view of what came:
+ * the mapped views join, drop or overwrite repeated lines. Never changes a value.
+ */
+import type { RawHeaders } from './record.ts'
+
+/** Every line's value of one field, in order. `lowerName` in lower case. */
+export function headerLines (raw: RawHeaders, lowerName: string): string[] {
+  const lines: string[] = []
+  for (const [name, value] of pairs(raw)) {
+    if (name.length === lowerName.length && name.toLowerCase() === lowerName) lines.push(value)
+  }
+  return lines
+}
+
+/** The first line's value of one field, or null. `lowerName` in lower case. */
+export function headerValue (raw: RawHeaders, lowerName: string): string | null {
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at]
+    if (name?.length === lowerName.length && name.toLowerCase() === lowerName) return raw[at + 1] ?? null
+  }
+  return null
+}
+
+/** The list as pairs. A last name without a value is not a line. */
+export function * pairs (raw: RawHeaders): Generator<[name: string, value: string]> {
+  for (let at = 0; at + 1 < raw.length; at += 2) yield [raw[at] ?? '', raw[at + 1] ?? '']
+}

@@ -1,0 +1,93 @@
+/**
+ * Every problem that the gateway itself answers with: one table, from which the documents are generated, and the one
+ * function that makes an RFC 9457 answer of a row. Never says anything about another request's payload, key or caller.
+ */
+
+export type ProblemCode =
+  | 'key-missing' | 'key-invalid' | 'scope-missing' | 'scope-unavailable' | 'key-reused' | 'in-flight' | 'outcome-unknown'
+  | 'answer-not-kept' | 'upstream-unreachable' | 'request-too-large' | 'request-timeout' | 'bad-request'
+  | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route'
+  | 'upstream-timeout' | 'upstream-failed' | 'headers-too-large'
+
+export interface ProblemContext {
+  /** Instead of the table's status of profile `api`. */
+  readonly status?: number
+  /** Instead of the table's detail. */
+  readonly detail?: string
+  readonly requestId: string
+  /** `problemBaseUri`: what stands before the code in `type`. */
+  readonly base: string
+  readonly retryAfterSeconds?: number | null
+  /** `retryHints` of the route: the headers in which SDKs look whether a retry is worth it. */
+  readonly hints?: boolean
+  /** Extension members, for example originalStatus. They never replace a standard one. */
+  readonly members?: Readonly<Record<string, string | number | boolean>>
+}
+
+/** `headers` flat, without Content-Length: whoever writes the answer frames it. */
+export interface Problem { readonly status: number, readonly headers: string[], readonly body: Buffer }
+
+/** The answer of one problem: `application/problem+json` with `code`, `instance` and the `error` member that SDKs decide by. */
+export function problem (code: ProblemCode, context: ProblemContext): Problem {
+  const row = PROBLEMS[code]
+  const status = context.status ?? row.status.api
+  const detail = context.detail ?? row.detail
+  const body = {
+    ...context.members,
+    type: context.base + code,
+    title: row.title,
+    status,
+    detail,
+    code,
+    instance: context.requestId,
+    // The Stripe family of SDKs throws only if there is an `error`; without it a 409 counts as a result.
+    error: { type: status < 500 ? 'idempotency_error' : 'api_error', code, message: detail }
+  }
+  return { status, headers: problemHeaders(row, context), body: Buffer.from(JSON.stringify(body)) }
+}
+
+function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
+  const headers = ['Content-Type', 'application/problem+json', 'Cache-Control', 'no-store']
+  const seconds = context.retryAfterSeconds ?? null
+  if (seconds !== null) headers.push('Retry-After', String(seconds))
+  if (context.hints !== true) return headers
+  if (seconds !== null) headers.push('retry-after-ms', String(seconds * 1000))
+  headers.push('stripe-should-retry', String(row.retryable), 'x-should-retry', String(row.retryable))
+  return headers
+}
+
+export interface ProblemRow {
+  readonly status: { readonly api: number, readonly relay: number }
+  readonly title: string
+  readonly detail: string
+  /** The same request with the same key may succeed later, and sending it again is safe. */
+  readonly retryable: boolean
+}
+
+export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
+  'key-missing': row(400, 'Idempotency key is missing', 'This route requires an idempotency key. Send one that is unique to this operation, and the same one with every retry of it.', false),
+  'key-invalid': row(400, 'Idempotency key is not valid', 'The idempotency key header is malformed, repeated or too long. Send one line with 1 to 255 printable ASCII characters.', false),
+  'scope-missing': row(400, 'Caller cannot be told apart', 'The gateway cannot tell whose idempotency key this is, so it did not use it. Send a credential, or configure the scope of this route.', false),
+  'scope-unavailable': row(503, 'Caller cannot be verified now', 'The keys that verify this credential cannot be read at the moment. Nothing was sent; retry with the same key.', true),
+  'key-reused': row(422, 'Idempotency key was used for another request', 'This key has already been used with a different request. Use a new key for a new operation; retry with exactly the first request otherwise.', false),
+  'in-flight': row([409, 503], 'The first request with this key is still running', 'The request with this key has not finished yet. Retry later with the same key to get its answer; it will not be executed twice.', true),
+  'outcome-unknown': row([504, 503], 'The outcome of this request is not known', 'The request was sent, or may have been, and no complete answer came back. It is not sent again; check with the service before you use a new key.', false),
+  'answer-not-kept': row(409, 'The request was executed, its answer was not kept', 'The request with this key was executed before. Its answer cannot be shown again; read the result from the service.', false),
+  'upstream-unreachable': row([502, 503], 'The service cannot be reached', 'No connection to the service could be made. Nothing was sent; retry with the same key.', true),
+  'request-too-large': row(413, 'The request is too large', 'The body is larger than this route takes. Nothing was sent.', false),
+  'request-timeout': row(408, 'The request did not arrive in time', 'The body did not arrive in time. Nothing was sent; retry with the same key.', true),
+  'bad-request': row(400, 'The request is malformed', 'The request cannot be understood without guessing, so it was refused. Nothing was sent.', false),
+  'store-unavailable': row(503, 'Idempotency cannot be guaranteed now', 'The store that remembers keys does not answer. Nothing was sent; retry with the same key.', true),
+  overloaded: row(503, 'The gateway is at its limit', 'A limit of the gateway is reached. Nothing was sent; retry with the same key.', true),
+  'too-many-in-flight': row(429, 'Too many requests of this caller are running', 'This caller has too many requests in flight. Nothing was sent; retry with the same key.', true),
+  draining: row(503, 'The gateway is shutting down', 'This gateway takes no new requests. Nothing was sent; retry with the same key on a new connection.', true),
+  'no-route': row(404, 'No route', 'No route of the gateway matches this request.', false),
+  'upstream-timeout': row(504, 'The service did not answer in time', 'The request was passed on and no answer came in time. It may have been executed.', false),
+  'upstream-failed': row(502, 'The service broke off', 'The request was passed on and the connection broke before a whole answer came. It may have been executed.', false),
+  'headers-too-large': row(431, 'The request header is too large', 'The header fields are larger than the gateway takes. Nothing was sent.', false)
+}
+
+function row (status: number | readonly [api: number, relay: number], title: string, detail: string, retryable: boolean): ProblemRow {
+  const [api, relay] = typeof status === 'number' ? [status, status] : status
+  return { status: { api, relay }, title, detail, retryable }
+}

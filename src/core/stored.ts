@@ -1,0 +1,107 @@
+/**
+ * A row as a store holds it, with absolute times, and what a reader sees of it. Drivers that execute the machine
+ * (protocol.ts) themselves hold rows in this shape. Never reads a clock: `nowMs` is the store's, given by the driver.
+ */
+import type { About, Claim, Fingerprint, RecordDetail, RecordState, Row, UnknownReason } from './record.ts'
+
+export type SettledBy = NonNullable<Row['settledBy']>
+
+export interface Stored {
+  readonly id: Buffer
+  readonly state: RecordState | 'undecodable'
+  readonly owner: Buffer
+  readonly attempt: number
+  readonly fingerprint: Fingerprint
+  readonly leaseMs: number
+  readonly unknownKeepMs: number
+  readonly quarantineMs: number
+  readonly claimedAtMs: number
+  readonly leaseUntilMs: number | null
+  readonly settledAtMs: number | null
+  readonly settledBy: SettledBy | null
+  readonly expiresAtMs: number | null
+  readonly status: number | null
+  readonly headers: Buffer | null
+  readonly body: Buffer | null
+  readonly reason: UnknownReason | null
+  readonly about: About
+}
+
+export function rowOf (stored: Stored, nowMs: number): Row {
+  return {
+    id: stored.id,
+    state: stored.state,
+    owner: stored.owner,
+    attempt: stored.attempt,
+    fingerprint: stored.fingerprint,
+    settledBy: stored.settledBy,
+    lapsed: leaseIsOver(stored, nowMs),
+    past: isPast(stored, nowMs),
+    ageMs: nowMs - stored.claimedAtMs,
+    leaseLeftMs: left(stored.leaseUntilMs, nowMs),
+    keepLeftMs: left(stored.expiresAtMs, nowMs),
+    status: stored.status,
+    headers: stored.headers,
+    body: stored.body,
+    reason: stored.reason
+  }
+}
+
+export function detailOf (stored: Stored, nowMs: number): RecordDetail {
+  return {
+    ...rowOf(stored, nowMs),
+    about: stored.about,
+    claimedAtMs: stored.claimedAtMs,
+    settledAtMs: stored.settledAtMs,
+    expiresAtMs: stored.expiresAtMs,
+    leaseMs: stored.leaseMs,
+    quarantineMs: stored.quarantineMs
+  }
+}
+
+/** A freshly claimed row: everything a claim writes, and nothing left of what stood there. */
+export function claimedRow (claim: Claim, attempt: number, nowMs: number): Stored {
+  return {
+    id: claim.id,
+    state: 'claimed',
+    owner: claim.owner,
+    attempt,
+    fingerprint: claim.fingerprint,
+    leaseMs: claim.leaseMs,
+    unknownKeepMs: claim.unknownKeepMs,
+    quarantineMs: claim.quarantineMs,
+    claimedAtMs: nowMs,
+    leaseUntilMs: nowMs + claim.leaseMs,
+    settledAtMs: null,
+    settledBy: null,
+    expiresAtMs: null,
+    status: null,
+    headers: null,
+    body: null,
+    reason: null,
+    about: claim.about
+  }
+}
+
+export function leaseIsOver (stored: Stored, nowMs: number): boolean {
+  return stored.leaseUntilMs !== null && stored.leaseUntilMs <= nowMs
+}
+
+export function isPast (stored: Stored, nowMs: number): boolean {
+  return stored.expiresAtMs !== null && stored.expiresAtMs <= nowMs
+}
+
+/** The CHECK constraints of the databases, for rows that no database checks. The sentence names what is violated. */
+export function violation (stored: Stored): string | null {
+  const claimed = stored.state === 'claimed'
+  if (claimed !== (stored.leaseUntilMs !== null)) return 'claimed must have a lease, and nothing else may'
+  if (claimed !== (stored.expiresAtMs === null)) return 'everything but claimed must expire'
+  if (claimed !== (stored.settledBy === null)) return 'everything but claimed must say who settled it'
+  if ((stored.state === 'completed') !== (stored.body !== null)) return 'completed must have a body, and nothing else may'
+  if ((stored.state === 'completed' || stored.state === 'consumed') && stored.status === null) return 'completed and consumed must have a status'
+  return null
+}
+
+function left (untilMs: number | null, nowMs: number): number | null {
+  return untilMs === null ? null : untilMs - nowMs
+}

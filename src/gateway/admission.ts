@@ -1,0 +1,144 @@
+/**
+ * What is looked at before anything is claimed: framing, the caller's scope, the gateway's own bounds, the body (read in
+ * full and bounded, E0) and the fingerprint. Refusals cost nothing and leave nothing behind.
+ */
+import { fingerprintOf } from '../core/fingerprint.ts'
+import type { Asked } from '../core/fingerprint.ts'
+import { headerValue, requestRefusal } from '../core/headers.ts'
+import type { Forwarded } from '../core/headers.ts'
+import { keyHash, recordId } from '../core/identity.ts'
+import { ABOUT_TEXT_MAX } from '../core/record.ts'
+import type { RawHeaders } from '../core/record.ts'
+import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
+import { bearerToken, scopeOf } from '../core/scope.ts'
+import { Holding } from './budget.ts'
+import type { Steps, Visit } from './execution.ts'
+import type { Gateway } from './gateway.ts'
+import { rejected } from './outcome.ts'
+import type { Outcome } from './outcome.ts'
+
+export type BodyResult =
+  | { readonly kind: 'body', readonly body: Buffer }
+  | { readonly kind: 'too-large' | 'too-slow' | 'no-room' | 'gone' }
+
+/** A request on a guarded route, as the HTTP side hands it over: head read, body not yet. */
+export interface GuardedRequest {
+  readonly route: GuardedRoute
+  readonly method: string
+  readonly target: string
+  readonly rawHeaders: RawHeaders
+  readonly clientCertificate: boolean
+  readonly forwarded: Forwarded
+  readonly requestId: string
+  readonly steps: Steps
+  /** Reads it whole. Every byte is reserved before it is held; what was reserved for a body that fails is given back. */
+  readonly readBody: (bytesMax: number, reserve: (bytes: number) => boolean, release: (bytes: number) => void) => Promise<BodyResult>
+}
+
+export type Admission = { readonly kind: 'visit', readonly visit: Visit } | { readonly kind: 'refused', readonly outcome: Outcome }
+
+export async function admit (gateway: Gateway, request: GuardedRequest, key: string): Promise<Admission> {
+  const { route, steps } = request
+  const framing = requestRefusal(request.rawHeaders, route.idempotency.key.header)
+  if (framing !== null) return refused({ kind: 'rejected', code: 'bad-request', detail: framing, close: true })
+  if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
+  if (gateway.unsettled.full || gateway.executions.size >= gateway.world.limits.executions) return refused(rejected('overloaded'))
+  const scope = await callerScope(gateway, request)
+  if (scope.kind === 'refused') return scope
+  const startedAt = gateway.world.clock.monotonicMs()
+  const read = await request.readBody(route.idempotency.keep.requestBytesMax, bytes => gateway.buffered.reserve(bytes), bytes => gateway.buffered.release(bytes))
+  if (read.kind !== 'body') return refused(bodyRefusal(read.kind))
+  const arrivedAtMs = gateway.world.clock.monotonicMs()
+  steps.bodyMs = arrivedAtMs - startedAt
+  steps.requestBytes = read.body.length
+  return { kind: 'visit', visit: visitOf(gateway, request, key, scope.scope, read.body, arrivedAtMs) }
+}
+
+function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope: string, body: Buffer, arrivedAtMs: number): Visit {
+  const { route, rawHeaders, steps } = request
+  const policy = route.idempotency
+  const asked: Asked = { method: request.method, target: request.target, contentType: headerValue(rawHeaders, 'content-type'), body }
+  const fingerprint = fingerprintOf(asked, policy.fingerprint)
+  const id = recordId(route.name, scope, key)
+  const name = id.toString('base64url')
+  const hash = keyHash(key)
+  steps.record = name
+  if (gateway.scopeSplits.notice(route.name, hash, fingerprint, scope)) gateway.world.meter.scopeSplit(route.name)
+  return {
+    route,
+    id,
+    name,
+    asked,
+    claim: {
+      id,
+      fingerprint,
+      leaseMs: policy.leaseMs,
+      unknownKeepMs: policy.unknownRetentionMs,
+      quarantineMs: route.upstream.timeoutMs + policy.leaseMs,
+      about: {
+        route: route.name,
+        method: request.method,
+        path: pathOf(request.target),
+        requestId: request.requestId,
+        instance: gateway.world.instance,
+        keyHash: hash,
+        keyText: policy.key.store === 'text' ? key : null
+      }
+    },
+    rawHeaders,
+    forwarded: request.forwarded,
+    requestId: request.requestId,
+    arrivedAtMs,
+    steps,
+    holding: new Holding(gateway.buffered, body.length)
+  }
+}
+
+// ---------------------------------------------------------------- whose key it is
+
+type Scope = { readonly kind: 'scope', readonly scope: string } | { readonly kind: 'refused', readonly outcome: Outcome }
+
+async function callerScope (gateway: Gateway, request: GuardedRequest): Promise<Scope> {
+  const policy = request.route.idempotency
+  const claims = needsToken(policy) ? await verifiedClaims(gateway, request, policy) : null
+  if (claims === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable') }
+  const scope = scopeOf(request, policy.scope, claims)
+  if (scope.kind === 'missing') return { kind: 'refused', outcome: rejected('scope-missing', scope.detail) }
+  if (scope.warning !== undefined) gateway.world.log.debug({ route: request.route.name }, scope.warning)
+  return scope
+}
+
+function needsToken (policy: IdempotencyPolicy): boolean {
+  return policy.scope.kind === 'parts' && policy.scope.parts.some(part => part.kind === 'jwt')
+}
+
+async function verifiedClaims (gateway: Gateway, request: GuardedRequest, policy: IdempotencyPolicy): Promise<Readonly<Record<string, unknown>> | null | 'unavailable'> {
+  const token = bearerToken(request.rawHeaders)
+  if (token === null || policy.jwt === null) return null
+  const result = await gateway.world.tokens.verify(policy.jwt, token)
+  switch (result.kind) {
+    case 'claims': return result.claims
+    case 'invalid': return null
+    case 'unavailable': return 'unavailable'
+  }
+}
+
+// ---------------------------------------------------------------- small things
+
+function bodyRefusal (kind: Exclude<BodyResult['kind'], 'body'>): Outcome {
+  switch (kind) {
+    case 'too-large': return { kind: 'rejected', code: 'request-too-large', close: true }
+    case 'too-slow': return { kind: 'rejected', code: 'request-timeout', close: true }
+    case 'no-room': return { kind: 'rejected', code: 'overloaded', close: true }
+    case 'gone': return { kind: 'rejected', code: 'bad-request', detail: 'The request ended before its body was complete.', close: true }
+  }
+}
+
+function pathOf (target: string): string {
+  const query = target.indexOf('?')
+  return (query === -1 ? target : target.slice(0, query)).slice(0, ABOUT_TEXT_MAX)
+}
+
+function refused (outcome: Outcome): Admission {
+  return { kind: 'refused', outcome }
+}

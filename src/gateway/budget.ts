@@ -1,0 +1,49 @@
+/** A bound on bytes held at once, and who holds them. */
+export class Budget {
+  readonly #max: number
+  #held = 0
+
+  constructor (max: number) {
+    this.#max = max
+  }
+
+  get held (): number { return this.#held }
+  get full (): boolean { return this.#held >= this.#max }
+
+  /** false: over the bound, nothing was reserved. */
+  reserve (bytes: number): boolean {
+    if (this.#held + bytes > this.#max) return false
+    this.#held += bytes
+    return true
+  }
+
+  /** For bytes that are held already and cannot be refused any more; the bound then stops what comes next. */
+  take (bytes: number): void {
+    this.#held += bytes
+  }
+
+  release (bytes: number): void {
+    this.#held -= bytes
+  }
+}
+
+/** One body in a budget, held by one or more; the last to let go gives its bytes back. */
+export class Holding {
+  readonly #budget: Budget
+  readonly #bytes: number
+  #holders = 1
+
+  /** `bytes` are reserved already. */
+  constructor (budget: Budget, bytes: number) {
+    this.#budget = budget
+    this.#bytes = bytes
+  }
+
+  share (): void {
+    this.#holders++
+  }
+
+  release (): void {
+    if (--this.#holders === 0) this.#budget.release(this.#bytes)
+  }
+}

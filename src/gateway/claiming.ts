@@ -1,0 +1,253 @@
+/**
+ * Claiming: protocol §5, Redis first, then the arbiter, whose word stands. Sends nothing and settles nothing but an
+ * unsettled copy; says in a Verdict what the execution may do.
+ */
+import { decodeHeaders } from '../core/codec.ts'
+import { sameRequest } from '../core/fingerprint.ts'
+import { decide, lockAfter } from '../core/protocol.ts'
+import type { LockFate, Step } from '../core/protocol.ts'
+import type { Answer, Fingerprint, Row, Token } from '../core/record.ts'
+import { StoreUnavailable } from '../errors.ts'
+import type { ClaimResult, Copy, Lock, LockResult, UnsettledCopy } from '../ports.ts'
+import type { Execution, Verdict } from './execution.ts'
+import type { Gateway } from './gateway.ts'
+
+/** Rounds of insert, look, take before a claim is given up: each lost round means that somebody else moved the row. */
+const ROUNDS_MAX = 8
+/** Answers that say "wait": nothing is known of how long (a lock without a row). */
+const RETRY_SOON_MS = 1_000
+
+/** The verdict, the step that led to it and the row it was led by: what my lock becomes follows from them. */
+interface RowVerdict { readonly verdict: Verdict, readonly lock: LockFate, readonly row: Row | null }
+
+export async function claimRecord (gateway: Gateway, execution: Execution): Promise<Verdict> {
+  const { locks, clock } = gateway.world
+  const { visit } = execution
+  const lock: Lock = { owner: execution.owner, fingerprint: visit.claim.fingerprint, lockedAtMs: clock.wallMs() }
+  const found = await locks.lock(visit.id, lock, visit.claim.leaseMs)
+  const early = await verdictOfRedis(gateway, execution, found)
+  if (early !== null) return early
+  const decided = await claimRow(gateway, execution)
+  if (found.kind !== 'unavailable') gateway.background(dispose(gateway, execution, decided))
+  return decided.verdict
+}
+
+// ---------------------------------------------------------------- what Redis says
+
+/** null: Redis does not decide; ask the arbiter. */
+async function verdictOfRedis (gateway: Gateway, execution: Execution, found: LockResult): Promise<Verdict | null> {
+  switch (found.kind) {
+    case 'locked':
+    case 'mine':
+    case 'unavailable': return null
+    case 'copy': return verdictOfCopy(gateway, execution, found.copy)
+    case 'unsettled': return adopt(gateway, execution, found.copy)
+    case 'lock': return verdictOfLock(gateway, execution, found.lock)
+  }
+}
+
+function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy): Verdict {
+  gateway.recent.keepCopy(execution.visit.name, copy, execution.visit.claim.leaseMs)
+  if (same(execution, copy.fingerprint) !== 'same' && !replaysMismatch(execution)) return { kind: 'mismatch' }
+  if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
+  return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
+}
+
+/** A lock is no record: with another fingerprint it is a reason to ask the arbiter, not an answer (P9). */
+async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock): Promise<Verdict | null> {
+  const ranMs = gateway.world.clock.wallMs() - lock.lockedAtMs
+  if (same(execution, lock.fingerprint) === 'same') return { kind: 'in-flight', retryAfterMs: ranMs }
+  const row = await gateway.world.records.look(execution.visit.id).catch(() => 'unreachable' as const)
+  if (row === 'unreachable') return { kind: 'unavailable', nothingKnows: false }
+  if (row === null || row.past) return { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }
+  const comparison = same(execution, row.fingerprint)
+  if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
+  return { kind: 'in-flight', retryAfterMs: row.state === 'claimed' ? ranMs : RETRY_SOON_MS }
+}
+
+/** E6: an answer that the arbiter has not taken. Settle it by its owner and attempt; only then may it be replayed. */
+async function adopt (gateway: Gateway, execution: Execution, copy: UnsettledCopy): Promise<Verdict | null> {
+  const { records, locks } = gateway.world
+  const token: Token = { id: execution.visit.id, owner: copy.owner, attempt: copy.attempt }
+  const comparison = same(execution, copy.fingerprint)
+  const settled = await records.settle(gateway.completion(token, copy.keepMs, copy.answer)).catch(() => 'unreachable' as const)
+  if (settled === 'unreachable') {
+    if (comparison !== 'same') return { kind: 'unavailable', nothingKnows: false }
+    return { kind: 'unsettled', answer: copy.answer }
+  }
+  await locks.unlock(execution.visit.id, copy.owner)
+  if (settled.kind === 'refused') return null
+  if (comparison !== 'same' && !replaysMismatch(execution)) return { kind: 'mismatch' }
+  return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.expiresAtMs(settled.keepLeftMs, execution.visit.claim.leaseMs) }
+}
+
+// ---------------------------------------------------------------- what the arbiter says
+
+async function claimRow (gateway: Gateway, execution: Execution): Promise<RowVerdict> {
+  try {
+    return await walkRow(gateway, execution)
+  } catch (error) {
+    const certain = !(error instanceof StoreUnavailable && error.inDoubt)
+    gateway.world.log.warn({ record: execution.visit.name, error: message(error), certain }, 'claim failed; nothing was sent')
+    return { verdict: { kind: 'unavailable', nothingKnows: certain }, lock: 'delete', row: null }
+  }
+}
+
+async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerdict> {
+  const { records } = gateway.world
+  let result = await granted(gateway, execution, () => records.insert(execution.claim))
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    if (result.kind === 'won') return won(execution, result.attempt)
+    const { row } = result
+    const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.visit.route.idempotency, gateway.contact.mayLapse())
+    const replayed = step.do === 'mismatch' && replaysMismatch(execution) ? asIfSame(gateway, execution, row) : step
+    const verdict = verdictOfRow(gateway, execution, row, replayed)
+    if (verdict !== null) return verdict
+    result = await nextRound(gateway, execution, row, replayed)
+  }
+  return { verdict: { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }, lock: 'delete', row: null }
+}
+
+/** onMismatch: replay — what is stored answers any payload; what would execute is still a mismatch (I6). */
+function asIfSame (gateway: Gateway, execution: Execution, row: Row): Step {
+  const step = decide(row, { owner: execution.owner }, 'same', execution.visit.route.idempotency, gateway.contact.mayLapse())
+  return step.do === 'take' ? { do: 'mismatch' } : step
+}
+
+/** The verdict that this row gives, or null: another statement is due. */
+function verdictOfRow (gateway: Gateway, execution: Execution, row: Row, step: Step): RowVerdict | null {
+  const lock = lockAfter(step, row, true)
+  switch (step.do) {
+    case 'replay': return replay(gateway, execution, row)
+    case 'not-kept': return { verdict: { kind: 'consumed', status: row.status ?? 0 }, lock, row }
+    case 'in-flight': return { verdict: { kind: 'in-flight', retryAfterMs: retryAfterOf(row, execution.visit.claim.leaseMs) }, lock, row }
+    case 'mismatch': return { verdict: { kind: 'mismatch' }, lock, row }
+    case 'unknown': return { verdict: { kind: 'unknown', timedOut: timedOut(row) }, lock, row }
+    case 'execute':
+    case 'insert':
+    case 'take':
+    case 'lapse':
+    case 'release-own': return null
+  }
+}
+
+async function nextRound (gateway: Gateway, execution: Execution, row: Row, step: Step): Promise<ClaimResult> {
+  const { records } = gateway.world
+  const { id } = execution.visit
+  if (step.do === 'take') {
+    const seen: Token = { id, owner: row.owner, attempt: row.attempt }
+    const attempt = row.past ? 1 : row.attempt + 1
+    return granted(gateway, execution, async () => {
+      const taken = await records.take(seen, execution.claim, step.mayRetry)
+      return taken.kind === 'won' ? taken : records.insert(execution.claim)
+    }, attempt)
+  }
+  if (step.do === 'lapse') {
+    const lapsed = await records.lapse({ ids: [id], running: gateway.runningOwners(), limit: 1 })
+    gateway.noteLapsed(lapsed)
+  }
+  // Mine, and seen by reading only: that is no permission (P6). The confirm is a write.
+  if (step.do === 'execute') return granted(gateway, execution, () => records.confirm(execution.claim), row.attempt)
+  if (step.do === 'release-own') await gateway.redraw(execution, row.attempt)
+  return granted(gateway, execution, () => records.insert(execution.claim))
+}
+
+/**
+ * Runs a statement that may grant the lease. The lease is counted from before its first byte (P4). In doubt: confirmed by
+ * a write under the same token; if that fails too, the token is released in the background and nothing is ever sent (P6).
+ */
+async function granted (gateway: Gateway, execution: Execution, statement: () => Promise<ClaimResult>, attempt = 1): Promise<ClaimResult> {
+  const { records } = gateway.world
+  execution.attempt = attempt
+  try {
+    gateway.startLease(execution)
+    return await statement()
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable) || !error.inDoubt) throw error
+    return await confirmDoubted(gateway, execution, () => records.confirm(execution.claim))
+  }
+}
+
+async function confirmDoubted (gateway: Gateway, execution: Execution, confirm: () => Promise<ClaimResult>): Promise<ClaimResult> {
+  try {
+    gateway.startLease(execution)
+    return await confirm()
+  } catch (error) {
+    gateway.background(gateway.releaseUnsent(execution.token, execution.visit.route.idempotency.retentionMs))
+    // Whatever the confirm failed with: the claim itself stays in doubt.
+    throw new StoreUnavailable(gateway.world.records.name, 'confirm', true, error)
+  }
+}
+
+function won (execution: Execution, attempt: number): RowVerdict {
+  execution.attempt = attempt
+  execution.won = true
+  return { verdict: { kind: 'won' }, lock: 'keep', row: null }
+}
+
+function replay (gateway: Gateway, execution: Execution, row: Row): RowVerdict {
+  const answer = storedAnswer(row)
+  if (answer === null) return undecodable(gateway, execution)
+  const leaseMs = execution.visit.claim.leaseMs
+  gateway.recent.keepRow(execution.visit.name, row, answer, leaseMs)
+  return {
+    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs) },
+    lock: 'copy',
+    row
+  }
+}
+
+function storedAnswer (row: Row): Answer | null {
+  const headers = row.headers === null ? null : decodeHeaders(row.headers)
+  return headers === null || row.body === null || row.status === null ? null : { status: row.status, headers, body: row.body }
+}
+
+/** A stored answer that cannot be read is an outcome that is not known: said so, logged, never executed again. */
+function undecodable (gateway: Gateway, execution: Execution): RowVerdict {
+  gateway.world.log.error({ record: execution.visit.name, route: execution.visit.route.name }, 'stored answer cannot be decoded; treated as indeterminate')
+  return { verdict: { kind: 'unknown', timedOut: false }, lock: 'delete', row: null }
+}
+
+// ---------------------------------------------------------------- my lock, afterwards
+
+async function dispose (gateway: Gateway, execution: Execution, decided: RowVerdict): Promise<void> {
+  const { locks, clock } = gateway.world
+  const { owner, visit: { id, claim } } = execution
+  const { lock, row } = decided
+  if (lock === 'keep' || lock === 'none') return
+  if (lock === 'delete' || row === null) return await locks.unlock(id, owner)
+  if (lock === 'row') {
+    const theirs: Lock = { owner: row.owner, fingerprint: row.fingerprint, lockedAtMs: clock.wallMs() - row.ageMs }
+    await locks.swap(id, owner, { kind: 'lock', lock: theirs }, Math.max(1, Math.floor(row.leaseLeftMs ?? claim.leaseMs)))
+    return
+  }
+  const answer = storedAnswer(row) ?? { status: row.status ?? 0, headers: [], body: Buffer.alloc(0) }
+  const state = row.state === 'consumed' ? 'consumed' : 'completed'
+  await gateway.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer }, row.keepLeftMs ?? 0, claim.leaseMs)
+}
+
+// ---------------------------------------------------------------- small things
+
+function same (execution: Execution, theirs: Fingerprint): 'same' | 'different' | 'unknown' {
+  return sameRequest(execution.visit.asked, execution.visit.claim.fingerprint, theirs)
+}
+
+function replaysMismatch (execution: Execution): boolean {
+  return execution.visit.route.idempotency.onMismatch.action === 'replay'
+}
+
+/** As long as it has run already; the rest of the lease when its renewal is overdue (contract §1). */
+function retryAfterOf (row: Row, leaseMs: number): number {
+  const leftMs = row.leaseLeftMs ?? 0
+  const overdue = leftMs < leaseMs / 2
+  return overdue ? Math.max(leftMs, RETRY_SOON_MS) : Math.min(row.ageMs, leaseMs)
+}
+
+/** 504 for what ended in silence (a time-out, a dead process, a hop's 504), 502 for what broke. */
+function timedOut (row: Row): boolean {
+  return row.status === 504 || row.reason === null || row.reason.stage === 'lease' || /TIMEOUT/.test(row.reason.code)
+}
+
+function message (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

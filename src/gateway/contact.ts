@@ -1,0 +1,39 @@
+/**
+ * E2b: nobody lapses or takes a lease in the dark. This process may do so only after one full lease of unbroken contact
+ * with the arbiter: an outage longer than a lease would otherwise hand the records of the living to whoever reconnects
+ * first. Start, any unavailable store and an own stall start the wait anew.
+ */
+import type { Clock } from '../ports.ts'
+
+export class Contact {
+  readonly #clock: Clock
+  readonly #leaseMs: number
+  /** Longest silence that still counts as unbroken. */
+  readonly #silenceMs: number
+  #sinceMs: number | null = null
+  #lastMs = 0
+
+  /** `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat, less than a renewal's period. */
+  constructor (clock: Clock, leaseMs: number, silenceMs: number) {
+    this.#clock = clock
+    this.#leaseMs = leaseMs
+    this.#silenceMs = silenceMs
+  }
+
+  /** The arbiter has answered. */
+  kept (): void {
+    const now = this.#clock.monotonicMs()
+    if (this.#sinceMs === null || now - this.#lastMs > this.#silenceMs) this.#sinceMs = now
+    this.#lastMs = now
+  }
+
+  /** It did not. */
+  broken (): void {
+    this.#sinceMs = null
+  }
+
+  mayLapse (): boolean {
+    const now = this.#clock.monotonicMs()
+    return this.#sinceMs !== null && now - this.#lastMs <= this.#silenceMs && now - this.#sinceMs >= this.#leaseMs
+  }
+}

@@ -1,0 +1,228 @@
+/**
+ * One execution: everything from the claim to the acknowledged settle of one record, owned by this process and by no
+ * client (E1). This file is the walk (claim -> forward -> settle) and the state that others look at; how each step is
+ * taken stands in claiming.ts and settling.ts.
+ */
+import type { Asked } from '../core/fingerprint.ts'
+import { guardedRequestHeaders } from '../core/headers.ts'
+import type { Forwarded } from '../core/headers.ts'
+import type { GuardedRoute } from '../core/policy.ts'
+import type { Answer, Claim, RawHeaders, Token } from '../core/record.ts'
+import type { Holding } from './budget.ts'
+import { claimRecord } from './claiming.ts'
+import type { Gateway } from './gateway.ts'
+import type { AnswerBody } from './outcome.ts'
+import { OUT_OF_PATIENCE, within } from './patience.ts'
+import { settleSending } from './settling.ts'
+import type { Sending, UpstreamResult } from '../ports.ts'
+
+/** Timings and facts of one request's way, for its log line. Milliseconds. */
+export interface Steps {
+  record?: string
+  attempt?: number
+  bodyMs?: number
+  claimMs?: number
+  upstreamMs?: number
+  settleMs?: number
+  waitMs?: number
+  requestBytes?: number
+  reason?: string
+}
+
+/** One request on its way through handle(), read and identified. */
+export interface Visit {
+  readonly route: GuardedRoute
+  readonly id: Buffer
+  /** `id` as text: the key of every map, and what the upstream sees as Onceway-Key. */
+  readonly name: string
+  readonly asked: Asked
+  readonly claim: Omit<Claim, 'owner'>
+  readonly rawHeaders: RawHeaders
+  readonly forwarded: Forwarded
+  readonly requestId: string
+  /** Monotonic; the body was whole then. */
+  readonly arrivedAtMs: number
+  readonly steps: Steps
+  /** The request body's share of the gateway's buffers. */
+  readonly holding: Holding
+}
+
+/** What the arbiter said to the claim. Only `won` permits sending. */
+export type Verdict =
+  | { readonly kind: 'won' }
+  | { readonly kind: 'completed', readonly answer: Answer, readonly expiresAtMs: number }
+  | { readonly kind: 'consumed', readonly status: number }
+  | { readonly kind: 'in-flight', readonly retryAfterMs: number }
+  | { readonly kind: 'mismatch' }
+  | { readonly kind: 'unknown', readonly timedOut: boolean }
+  /** Redis has an answer that the arbiter could not be asked to take: given, never called stored (E6). */
+  | { readonly kind: 'unsettled', readonly answer: Answer }
+  /** Nothing was sent. `nothingKnows`: neither map, copies nor Redis knew the key, and the claim certainly was not made. */
+  | { readonly kind: 'unavailable', readonly nothingKnows: boolean }
+
+/** How a sending ended, for those who wait. `kept` is the answer as any other caller may see it. */
+export type Ending =
+  | { readonly kind: 'answered', readonly answer: Answer, readonly kept: Answer | null, readonly stored: boolean, readonly expiresAtMs: number | null }
+  /** Fenced, and another's answer is stored: everybody gets that one (E7). */
+  | { readonly kind: 'stored', readonly answer: Answer, readonly expiresAtMs: number }
+  | { readonly kind: 'streamed', readonly status: number, readonly headers: RawHeaders, readonly body: AnswerBody, readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected', readonly stored: boolean }
+  | { readonly kind: 'released', readonly answer: Answer, readonly kept: Answer }
+  | { readonly kind: 'hop', readonly answer: Answer, readonly kept: Answer }
+  | { readonly kind: 'unprotected', readonly answer: Answer, readonly kept: Answer }
+  | { readonly kind: 'unknown', readonly timedOut: boolean }
+  | { readonly kind: 'unsent', readonly code: string }
+  | { readonly kind: 'unavailable' }
+
+export class Execution {
+  readonly visit: Visit
+  readonly startedAtMs: number
+  readonly verdict = Promise.withResolvers<Verdict>()
+  readonly ending = Promise.withResolvers<Ending>()
+  owner: Buffer
+  attempt = 1
+  /** Monotonic: until when this process may believe in its lease, counted from before the granting statement (P4). */
+  leaseEndsAtMs = 0
+  /** Wall clock minus monotonic clock at the last grant: they part while the machine is suspended. */
+  clockOffsetMs = 0
+  leaseLost = false
+  /** Given up before the send: the last check before the first byte will refuse. */
+  cancelled = false
+  /** The upstream answered and the arbiter has not taken it yet. */
+  unsettled = false
+  won = false
+  sending: Sending | null = null
+  sentAtMs: number | null = null
+  /** Bytes of the answer that count against the gateway's buffers. */
+  bufferedBytes = 0
+  unsettledBytes = 0
+
+  constructor (visit: Visit, owner: Buffer, nowMs: number) {
+    this.visit = visit
+    this.owner = owner
+    this.startedAtMs = nowMs
+  }
+
+  get token (): Token { return { id: this.visit.id, owner: this.owner, attempt: this.attempt } }
+  get claim (): Claim { return { ...this.visit.claim, owner: this.owner } }
+
+  /** Is there a sending, and so an ending, after this verdict? */
+  mayFollow (verdict: Verdict): boolean {
+    return verdict.kind === 'won' ||
+      (verdict.kind === 'unavailable' && verdict.nothingKnows && this.visit.route.idempotency.onStoreDown === 'forward')
+  }
+
+  /** The lease is never renewed past this, unless an answer waits to be settled: no record stays claimed for ever (E2, I9). */
+  hardEndMs (): number {
+    return this.startedAtMs + this.visit.route.upstream.timeoutMs + SETTLE_TIME_MS
+  }
+}
+
+/** What the settle of a timed-out sending may take on top of `upstream.timeout`: ten statements' limits. */
+const SETTLE_TIME_MS = 20_000
+
+/** Share of the lease that must be left at the last point before sending: covers the way from the check to the wire. */
+const MARGIN_SHARE = 1 / 6
+/** How far wall and monotonic clock may part before the process is taken for one that was suspended. */
+const SUSPENDED_MS = 1_000
+
+/** The walk. Resolves when the record needs this process no more; those who wait look at `verdict` and `ending`. */
+export async function execute (gateway: Gateway, execution: Execution): Promise<void> {
+  const { clock } = gateway.world
+  const { steps } = execution.visit
+  const verdict = await claimInTime(gateway, execution)
+  steps.claimMs = clock.monotonicMs() - execution.startedAtMs
+  const sends = execution.mayFollow(verdict)
+  // Who comes now asks for himself; who has joined already is told what this claim was told.
+  if (!sends) gateway.executions.delete(execution.visit.name)
+  execution.verdict.resolve(verdict)
+  if (!sends) return
+  if (verdict.kind !== 'won') return sendUnprotected(gateway, execution)
+  steps.attempt = execution.attempt
+  gateway.leases.hold(execution)
+  const sentAt = clock.monotonicMs()
+  const result = await send(gateway, execution)
+  steps.upstreamMs = clock.monotonicMs() - sentAt
+  gateway.world.meter.upstream(execution.visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
+  await settleSending(gateway, execution, result)
+}
+
+/** A claim has `claimWithin`; one that comes through later is released unsent (P6, H11 of the review: 503 and then sent). */
+async function claimInTime (gateway: Gateway, execution: Execution): Promise<Verdict> {
+  const { clock, claimWithinMs, log } = gateway.world
+  const claiming = claimRecord(gateway, execution)
+  const verdict = await within(clock, claimWithinMs, claiming)
+  if (verdict !== OUT_OF_PATIENCE) return verdict
+  execution.cancelled = true
+  gateway.background(claiming.then(async late => {
+    if (late.kind === 'won') await gateway.releaseUnsent(execution.token, execution.visit.route.idempotency.retentionMs)
+    await gateway.world.locks.unlock(execution.visit.id, execution.owner)
+  }))
+  log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'claim not decided in time; nothing was sent')
+  return { kind: 'unavailable', nothingKnows: false }
+}
+
+async function send (gateway: Gateway, execution: Execution): Promise<UpstreamResult> {
+  const { visit } = execution
+  const { clock, upstream } = gateway.world
+  const { route, asked } = visit
+  const sending = upstream.send({
+    origin: route.upstream.origin,
+    method: asked.method,
+    target: asked.target,
+    headers: guardedRequestHeaders(visit.rawHeaders, {
+      recordId: visit.name,
+      attempt: execution.attempt,
+      requestId: visit.requestId,
+      keyHeader: route.idempotency.key.header,
+      forwardKey: route.idempotency.forwardKey,
+      host: route.upstream.host,
+      forwarded: visit.forwarded,
+      extra: route.upstream.requestHeaders,
+      bodyBytes: asked.body.length
+    }),
+    body: asked.body,
+    responseBytesMax: route.idempotency.keep.responseBytesMax,
+    reserve: bytes => reserve(gateway, execution, bytes)
+  }, () => maySend(gateway, execution))
+  execution.sending = sending
+  const cancelTimer = clock.after(route.upstream.timeoutMs, () => sending.cancel('UPSTREAM_TIMEOUT', true))
+  try {
+    return await sending.result
+  } finally {
+    cancelTimer()
+  }
+}
+
+function reserve (gateway: Gateway, execution: Execution, bytes: number): boolean {
+  if (!gateway.buffered.reserve(bytes)) return false
+  execution.bufferedBytes += bytes
+  return true
+}
+
+/** E0: the last point before the first byte. The owner believes in its lease on its own clock, or nothing is sent. */
+function maySend (gateway: Gateway, execution: Execution): boolean {
+  if (!execution.won) return !execution.cancelled
+  const { clock } = gateway.world
+  const now = clock.monotonicMs()
+  const marginMs = execution.visit.route.idempotency.leaseMs * MARGIN_SHARE
+  // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
+  const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > SUSPENDED_MS
+  const may = !execution.cancelled && !execution.leaseLost && !suspended && now + marginMs < execution.leaseEndsAtMs
+  if (may) execution.sentAtMs = now
+  return may
+}
+
+async function sendUnprotected (gateway: Gateway, execution: Execution): Promise<void> {
+  gateway.world.log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'stores are down and the route says onStoreDown: forward; sent without protection')
+  const result = await send(gateway, execution)
+  execution.ending.resolve(unprotectedEnding(result))
+}
+
+function unprotectedEnding (result: UpstreamResult): Ending {
+  switch (result.kind) {
+    case 'answer': return { kind: 'unprotected', answer: result.answer, kept: result.answer }
+    case 'stream': return { kind: 'streamed', status: result.status, headers: result.headers, body: result.body, as: 'unprotected', stored: false }
+    case 'lost': return { kind: 'unknown', timedOut: result.timedOut }
+    case 'unsent': return { kind: 'unsent', code: result.code }
+  }
+}

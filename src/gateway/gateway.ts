@@ -1,0 +1,182 @@
+/**
+ * The state of one gateway process: its executions (one per record), its leases, what it remembers, what it holds. The
+ * way of a request through it stands in handle.ts; this file keeps the books.
+ */
+import { encodeHeaders } from '../core/codec.ts'
+import type { Answer, Settlement, Token } from '../core/record.ts'
+import { StoreUnavailable } from '../errors.ts'
+import type { Copy, Lapsed } from '../ports.ts'
+import { Budget } from './budget.ts'
+import { Contact } from './contact.ts'
+import { execute, Execution } from './execution.ts'
+import type { Visit } from './execution.ts'
+import { Leases } from './leases.ts'
+import { pause } from './patience.ts'
+import { RecentAnswers } from './recent.ts'
+import { ScopeSplits } from './scope-splits.ts'
+import { Watches } from './watches.ts'
+import type { World } from './world.ts'
+
+/** Settled answers kept in memory. A tenth of a small container; a miss costs one round trip to Redis. */
+const RECENT_BYTES_MAX = 32 * 1024 * 1024
+/** Share of the lease that the heartbeat waits, and how many missed ones break the contact (E2b). */
+export const HEARTBEAT_SHARE = 1 / 6
+const HEARTBEATS_MISSED = 2.5
+/** Pause between two tries to release a token that a doubtful claim left behind. */
+const RELEASE_PAUSE_MS = 500
+/** Longest a statement may still be on its way after its caller gave up; then the release is tried once more (P6). */
+const STATEMENT_LONGEST_MS = 10_000
+
+export class Gateway {
+  readonly world: World
+  readonly executions = new Map<string, Execution>()
+  readonly recent: RecentAnswers
+  readonly leases: Leases
+  readonly contact: Contact
+  readonly watches: Watches
+  readonly scopeSplits = new ScopeSplits()
+  readonly buffered: Budget
+  readonly unsettled: Budget
+  readonly #background = new Set<Promise<void>>()
+  waiters = 0
+  /** true: new guarded requests are refused (the drain has passed its delay). */
+  refusing = false
+
+  constructor (world: World, shortestLeaseMs = world.longestLeaseMs) {
+    this.world = world
+    this.recent = new RecentAnswers(world.clock, RECENT_BYTES_MAX)
+    this.leases = new Leases(this, shortestLeaseMs)
+    this.contact = new Contact(world.clock, world.longestLeaseMs, world.longestLeaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
+    this.watches = new Watches(world)
+    this.buffered = new Budget(world.limits.bufferedBytes)
+    this.unsettled = new Budget(world.limits.unsettledBytes)
+  }
+
+  /** Starts the one execution of this record in this process; duplicates join it from this very moment. */
+  start (visit: Visit): Execution {
+    const { clock, random, meter } = this.world
+    const execution = new Execution(visit, random.bytes(OWNER_BYTES), clock.monotonicMs())
+    this.executions.set(visit.name, execution)
+    meter.executions(1)
+    visit.holding.share()
+    this.background(execute(this, execution).finally(() => this.#finish(execution)))
+    return execution
+  }
+
+  #finish (execution: Execution): void {
+    const { visit } = execution
+    this.leases.drop(execution)
+    if (this.executions.get(visit.name) === execution) this.executions.delete(visit.name)
+    visit.holding.release()
+    this.buffered.release(execution.bufferedBytes)
+    this.unsettled.release(execution.unsettledBytes)
+    // Whatever went wrong above, nobody is left waiting.
+    execution.verdict.resolve({ kind: 'unavailable', nothingKnows: false })
+    execution.ending.resolve({ kind: 'unavailable' })
+    this.world.meter.executions(-1)
+  }
+
+  /** The lease of a statement that is about to be sent (or was, at `sentAtMs`). */
+  startLease (execution: Execution, sentAtMs = this.world.clock.monotonicMs()): void {
+    execution.leaseEndsAtMs = sentAtMs + execution.visit.claim.leaseMs
+    execution.clockOffsetMs = this.world.clock.wallMs() - this.world.clock.monotonicMs()
+  }
+
+  runningOwners (): Buffer[] {
+    return Array.from(this.executions.values(), execution => execution.owner)
+  }
+
+  /** E6: the answer's bytes count until the arbiter has taken it; at the bound new requests are refused before any claim. */
+  holdUnsettled (execution: Execution, bytes: number): void {
+    execution.unsettledBytes = bytes
+    this.unsettled.take(bytes)
+  }
+
+  /** What clients are told: one lease before the row's end, when every copy has ended too (P10). */
+  expiresAtMs (keepLeftMs: number, leaseMs: number): number {
+    return this.world.clock.wallMs() + Math.max(0, keepLeftMs - leaseMs)
+  }
+
+  completion (token: Token, keepMs: number, answer: Answer): Settlement {
+    return { token, outcome: 'completed', keepMs, status: answer.status, headers: encodeHeaders(answer.headers), body: answer.body, reason: null }
+  }
+
+  /** My lock becomes a copy that ends one lease before the row; where there is no time left for one, it goes. */
+  async swapForCopy (id: Buffer, owner: Buffer, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number): Promise<void> {
+    const { locks, copyTtlMs } = this.world
+    const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs))
+    if (ttlMs <= 0) return locks.unlock(id, owner)
+    await locks.swap(id, owner, { kind: 'copy', copy: { ...copy, expiresAtMs: this.expiresAtMs(keepLeftMs, leaseMs) } }, ttlMs)
+  }
+
+  /** Own token found indeterminate: unsent, so it is released and the claim made anew, by a new owner (protocol §5). */
+  async redraw (execution: Execution, attempt: number): Promise<void> {
+    const { records, locks, random } = this.world
+    const { id, claim, route } = execution.visit
+    await records.settle({ token: { id, owner: execution.owner, attempt }, outcome: 'released', keepMs: route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
+    await locks.unlock(id, execution.owner)
+    execution.owner = random.bytes(OWNER_BYTES)
+    await locks.lock(id, { owner: execution.owner, fingerprint: claim.fingerprint, lockedAtMs: this.world.clock.wallMs() }, claim.leaseMs)
+  }
+
+  /**
+   * A token under which nothing was sent and nothing will be: released until the arbiter has answered, and once more
+   * after the longest time that the doubtful statement itself may still take (P6).
+   */
+  async releaseUnsent (token: Token, keepMs: number): Promise<void> {
+    await this.#releaseOnce(token, keepMs)
+    await pause(this.world.clock, STATEMENT_LONGEST_MS)
+    await this.#releaseOnce(token, keepMs)
+  }
+
+  async #releaseOnce (token: Token, keepMs: number): Promise<void> {
+    for (;;) {
+      try {
+        await this.world.records.settle({ token, outcome: 'released', keepMs, status: null, headers: null, body: null, reason: null })
+        return
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) throw error
+        await pause(this.world.clock, RELEASE_PAUSE_MS)
+      }
+    }
+  }
+
+  noteLapsed (lapsed: readonly Lapsed[]): void {
+    if (lapsed.length === 0) return
+    this.world.meter.lapsed(lapsed.length)
+    for (const { id, route, requestId, attempt } of lapsed) {
+      this.world.meter.indeterminate(route, 'lease')
+      this.world.log.error({ record: id.toString('base64url'), route, requestId, attempt, stage: 'lease' }, 'outcome unknown: the lease ended without a settle, the record is indeterminate')
+    }
+  }
+
+  /** Work that nobody waits for, and whose failure must not be lost. */
+  background (work: Promise<void>): void {
+    const tracked = work.catch((error: unknown) => {
+      this.world.log.error({ error: error instanceof Error ? error.stack : String(error) }, 'background work failed')
+    }).finally(() => { this.#background.delete(tracked) })
+    this.#background.add(tracked)
+  }
+
+  /** Resolves when no execution is left, or after `ms`. */
+  async idle (ms: number): Promise<boolean> {
+    const endsAtMs = this.world.clock.monotonicMs() + ms
+    while (this.executions.size > 0 && this.world.clock.monotonicMs() < endsAtMs) await pause(this.world.clock, IDLE_LOOK_MS)
+    return this.executions.size === 0
+  }
+
+  /** The drain is over: what is unsent is released, what was sent is settled as indeterminate, those who wait are answered. */
+  cutOff (): void {
+    for (const execution of this.executions.values()) {
+      execution.cancelled = true
+      execution.sending?.cancel('DRAIN', true)
+    }
+  }
+
+  stop (): void {
+    this.leases.stop()
+  }
+}
+
+const OWNER_BYTES = 16
+const IDLE_LOOK_MS = 20

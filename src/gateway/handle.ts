@@ -1,0 +1,199 @@
+/**
+ * The way of a guarded request, on one page: key -> scope -> body -> fingerprint -> a settled answer, an execution to
+ * join, or an execution of its own -> wait -> outcome. Decides nothing about records (core/protocol.ts) and writes
+ * nothing to sockets (http/).
+ */
+import { parseKey } from '../core/key.ts'
+import type { Answer } from '../core/record.ts'
+import { sameRequest } from '../core/fingerprint.ts'
+import { admit } from './admission.ts'
+import type { GuardedRequest } from './admission.ts'
+import type { Ending, Execution, Verdict, Visit } from './execution.ts'
+import type { Gateway } from './gateway.ts'
+import { rejected } from './outcome.ts'
+import type { Outcome } from './outcome.ts'
+import { OUT_OF_PATIENCE, within } from './patience.ts'
+import type { RecentAnswer } from './recent.ts'
+import type { Watch } from './watches.ts'
+
+/** Polling for an execution in another process: quick at first, for most end soon; then once a second. */
+const POLL_FIRST_MS = 250
+const POLL_LONGEST_MS = 1_000
+
+export async function handle (gateway: Gateway, request: GuardedRequest): Promise<Outcome> {
+  const policy = request.route.idempotency
+  const key = parseKey(request.rawHeaders, policy.key)
+  if (key.kind === 'absent') return policy.key.required ? rejected('key-missing') : { kind: 'keyless' }
+  if (key.kind === 'invalid') return rejected('key-invalid', key.detail)
+  const admission = await admit(gateway, request, key.key)
+  if (admission.kind === 'refused') return admission.outcome
+  const { visit } = admission
+  try {
+    return await attend(gateway, visit)
+  } finally {
+    visit.holding.release()
+  }
+}
+
+/** Once, and again while an execution elsewhere may still end within this request's patience. */
+async function attend (gateway: Gateway, visit: Visit): Promise<Outcome> {
+  const patienceEndsAtMs = visit.arrivedAtMs + visit.route.idempotency.inFlight.waitMs
+  const patienceLeftMs = (): number => patienceEndsAtMs - gateway.world.clock.monotonicMs()
+  let watch: Watch | null = null
+  let pollMs = POLL_FIRST_MS
+  try {
+    for (;;) {
+      const outcome = await attempt(gateway, visit, patienceLeftMs())
+      if (outcome.kind !== 'in-flight' || !outcome.elsewhere || patienceLeftMs() <= 0) return outcome
+      // Subscribe, then look (once more), then wait: no wake-up falls between.
+      if (watch === null) {
+        watch = await gateway.watches.open(visit.id, visit.name)
+        continue
+      }
+      const stay = enterWait(gateway)
+      if (!stay) return outcome
+      await watch.changed(Math.min(pollMs, Math.max(1, patienceLeftMs())))
+      leaveWait(gateway)
+      pollMs = Math.min(pollMs * 2, POLL_LONGEST_MS)
+    }
+  } finally {
+    watch?.close()
+    visit.steps.waitMs = gateway.world.clock.monotonicMs() - visit.arrivedAtMs
+  }
+}
+
+async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Promise<Outcome> {
+  const recent = gateway.recent.find(visit.name)
+  if (recent !== null) return fromRecent(visit, recent)
+  const running = gateway.executions.get(visit.name)
+  if (running !== undefined) return await join(gateway, visit, running, patienceMs)
+  if (gateway.executions.size >= gateway.world.limits.executions) return rejected('overloaded')
+  return await begin(gateway, visit)
+}
+
+// ---------------------------------------------------------------- an execution of one's own
+
+async function begin (gateway: Gateway, visit: Visit): Promise<Outcome> {
+  const execution = gateway.start(visit)
+  const verdict = await execution.verdict.promise
+  if (!execution.mayFollow(verdict)) return fromVerdict(verdict)
+  const { clock } = gateway.world
+  const leftMs = visit.arrivedAtMs + visit.route.idempotency.answerWithinMs - clock.monotonicMs()
+  const ending = await within(clock, leftMs, execution.ending.promise)
+  if (ending === OUT_OF_PATIENCE) {
+    gateway.background(execution.ending.promise.then(discardStream))
+    return inFlight(gateway, execution, true)
+  }
+  return fromEnding(ending)
+}
+
+/** A streamed answer that came when its only taker had gone: read to its end all the same (E1). */
+async function discardStream (ending: Ending): Promise<void> {
+  if (ending.kind !== 'streamed') return
+  try {
+    for await (const chunk of ending.body) void chunk
+  } catch {
+    // It broke off. Settled as consumed it was, and consumed it stays (E5).
+  }
+}
+
+// ---------------------------------------------------------------- somebody else's execution, in this process
+
+async function join (gateway: Gateway, visit: Visit, execution: Execution, patienceMs: number): Promise<Outcome> {
+  const verdict = await execution.verdict.promise
+  const comparison = sameRequest(visit.asked, visit.claim.fingerprint, execution.visit.claim.fingerprint)
+  if (!execution.mayFollow(verdict)) {
+    // What it was told holds for this request only if it asked the same; else this request asks for itself.
+    return comparison === 'same' ? fromVerdict(verdict) : await attempt(gateway, visit, patienceMs)
+  }
+  // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9).
+  if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') return { kind: 'mismatch' }
+  if (!enterWait(gateway)) return inFlight(gateway, execution, false)
+  const ending = await within(gateway.world.clock, patienceMs, execution.ending.promise)
+  leaveWait(gateway)
+  return ending === OUT_OF_PATIENCE ? inFlight(gateway, execution, false) : fromEndingOfAnother(ending)
+}
+
+function enterWait (gateway: Gateway): boolean {
+  if (gateway.waiters >= gateway.world.limits.waiters) return false
+  gateway.waiters++
+  gateway.world.meter.waiters(1)
+  return true
+}
+
+function leaveWait (gateway: Gateway): void {
+  gateway.waiters--
+  gateway.world.meter.waiters(-1)
+}
+
+// ---------------------------------------------------------------- what it comes to
+
+function inFlight (gateway: Gateway, execution: Execution, starter: boolean): Outcome {
+  return { kind: 'in-flight', retryAfterMs: gateway.world.clock.monotonicMs() - execution.startedAtMs, starter, elsewhere: false }
+}
+
+function fromRecent (visit: Visit, recent: RecentAnswer): Outcome {
+  const comparison = sameRequest(visit.asked, visit.claim.fingerprint, recent.fingerprint)
+  if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') return { kind: 'mismatch' }
+  if (recent.state === 'consumed') return { kind: 'not-kept', originalStatus: recent.answer.status }
+  return { kind: 'replayed', answer: recent.answer, expiresAtMs: recent.expiresAtMs }
+}
+
+function fromVerdict (verdict: Verdict): Outcome {
+  switch (verdict.kind) {
+    case 'completed': return { kind: 'replayed', answer: verdict.answer, expiresAtMs: verdict.expiresAtMs }
+    case 'consumed': return { kind: 'not-kept', originalStatus: verdict.status }
+    case 'in-flight': return { kind: 'in-flight', retryAfterMs: verdict.retryAfterMs, starter: false, elsewhere: true }
+    case 'mismatch': return { kind: 'mismatch' }
+    case 'unknown': return { kind: 'unknown', timedOut: verdict.timedOut }
+    case 'unsettled': return { kind: 'executed', answer: verdict.answer, stored: false, expiresAtMs: null }
+    case 'unavailable': return { kind: 'unavailable' }
+    case 'won': throw new Error('a won claim has an ending, not an outcome')
+  }
+}
+
+/** For the first requester: the whole head. */
+function fromEnding (ending: Ending): Outcome {
+  switch (ending.kind) {
+    case 'answered': return { kind: 'executed', answer: ending.answer, stored: ending.stored, expiresAtMs: ending.expiresAtMs }
+    case 'stored': return { kind: 'replayed', answer: ending.answer, expiresAtMs: ending.expiresAtMs }
+    case 'released': return { kind: 'released', answer: ending.answer }
+    case 'hop': return { kind: 'hop', answer: ending.answer }
+    case 'unprotected': return { kind: 'unprotected', answer: ending.answer }
+    case 'streamed':
+    case 'unknown':
+    case 'unsent':
+    case 'unavailable': return ending
+  }
+}
+
+/** For everybody else: kept headers only, and called replayed only when it is stored (I11). */
+function fromEndingOfAnother (ending: Ending): Outcome {
+  switch (ending.kind) {
+    case 'answered': return fromAnswerOfAnother(ending.answer.status, ending.kept, ending)
+    case 'released': return { kind: 'released', answer: ending.kept }
+    case 'hop': return { kind: 'hop', answer: ending.kept }
+    case 'unprotected': return { kind: 'unprotected', answer: ending.kept }
+    case 'streamed': return fromStreamOfAnother(ending)
+    case 'stored':
+    case 'unknown':
+    case 'unsent':
+    case 'unavailable': return fromEnding(ending)
+  }
+}
+
+function fromAnswerOfAnother (status: number, kept: Answer | null, ending: Extract<Ending, { kind: 'answered' }>): Outcome {
+  if (kept === null) return { kind: 'not-kept', originalStatus: status }
+  if (!ending.stored || ending.expiresAtMs === null) return { kind: 'executed', answer: kept, stored: false, expiresAtMs: null }
+  return { kind: 'replayed', answer: kept, expiresAtMs: ending.expiresAtMs }
+}
+
+/** Only the first requester gets a stream (E7 of the contract's tombstones); the others, what the record says. */
+function fromStreamOfAnother (ending: Extract<Ending, { kind: 'streamed' }>): Outcome {
+  switch (ending.as) {
+    case 'consumed':
+    case 'unprotected': return { kind: 'not-kept', originalStatus: ending.status }
+    case 'released': return { kind: 'released', answer: { status: ending.status, headers: [], body: Buffer.alloc(0) } }
+    case 'indeterminate': return { kind: 'unknown', timedOut: ending.status === 504 }
+  }
+}

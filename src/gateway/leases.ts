@@ -1,0 +1,101 @@
+/**
+ * The leases of this process's executions: renewed every third of them, in one batch, on a connection of the store's own
+ * (E2, P8). The Redis lock is renewed beside and whatever the arbiter says: dropping it would only invite others.
+ */
+import type { Cancel, RenewResult } from '../ports.ts'
+import type { Execution } from './execution.ts'
+import type { Gateway } from './gateway.ts'
+
+/** A lease is due for renewal when a third of it is used up. */
+const RENEW_AT_SHARE = 1 / 3
+/** Ticks per renewal period: a skipped row gets its next try well before the lease ends. */
+const TICKS_PER_PERIOD = 3
+/** Bounds of the tick: nothing is gained by looking more often, and short test leases must be served. */
+const TICK_SHORTEST_MS = 20
+const TICK_LONGEST_MS = 1_000
+
+export class Leases {
+  readonly #gateway: Gateway
+  readonly #tickMs: number
+  readonly #held = new Set<Execution>()
+  #cancelTick: Cancel | null = null
+  #renewing = false
+
+  constructor (gateway: Gateway, shortestLeaseMs: number) {
+    this.#gateway = gateway
+    const tickMs = shortestLeaseMs * RENEW_AT_SHARE / TICKS_PER_PERIOD
+    this.#tickMs = Math.min(TICK_LONGEST_MS, Math.max(TICK_SHORTEST_MS, tickMs))
+  }
+
+  hold (execution: Execution): void {
+    this.#held.add(execution)
+    this.#arm()
+  }
+
+  drop (execution: Execution): void {
+    this.#held.delete(execution)
+  }
+
+  owners (): Buffer[] {
+    return Array.from(this.#held, execution => execution.owner)
+  }
+
+  stop (): void {
+    this.#cancelTick?.()
+    this.#cancelTick = null
+  }
+
+  #arm (): void {
+    if (this.#cancelTick !== null || this.#held.size === 0) return
+    this.#cancelTick = this.#gateway.world.clock.after(this.#tickMs, () => {
+      this.#cancelTick = null
+      this.#tick()
+      this.#arm()
+    })
+  }
+
+  #tick (): void {
+    if (this.#renewing) return
+    const now = this.#gateway.world.clock.monotonicMs()
+    const due = Array.from(this.#held).filter(execution => isDue(execution, now))
+    if (due.length === 0) return
+    this.#renewing = true
+    this.#gateway.background(this.#renew(due, now).finally(() => { this.#renewing = false }))
+  }
+
+  async #renew (due: readonly Execution[], now: number): Promise<void> {
+    this.#gateway.background(this.#renewLocks(due))
+    try {
+      const results = await this.#gateway.world.records.renew(due.map(execution => execution.token))
+      due.forEach((execution, index) => this.#note(execution, results[index] ?? 'lost', now))
+    } catch (error) {
+      this.#gateway.world.log.warn({ executions: due.length, error: error instanceof Error ? error.message : String(error) }, 'leases could not be renewed')
+    }
+  }
+
+  async #renewLocks (due: readonly Execution[]): Promise<void> {
+    const byLease = Map.groupBy(due, execution => execution.visit.claim.leaseMs)
+    for (const [leaseMs, executions] of byLease) {
+      await this.#gateway.world.locks.renew(executions.map(({ visit, owner }) => ({ id: visit.id, owner })), leaseMs)
+    }
+  }
+
+  #note (execution: Execution, result: RenewResult, sentAtMs: number): void {
+    if (result === 'renewed') {
+      this.#gateway.startLease(execution, sentAtMs)
+      return
+    }
+    if (result === 'skipped' || !this.#held.has(execution)) return
+    execution.leaseLost = true
+    this.#held.delete(execution)
+    const { route, name } = execution.visit
+    this.#gateway.world.meter.leaseLost(route.name)
+    this.#gateway.world.log.warn({ record: name, route: route.name, attempt: execution.attempt, sent: execution.sentAtMs !== null }, 'lease lost while the execution runs')
+  }
+}
+
+function isDue (execution: Execution, now: number): boolean {
+  const { leaseMs } = execution.visit.claim
+  const usedMs = leaseMs - (execution.leaseEndsAtMs - now)
+  return usedMs >= leaseMs * RENEW_AT_SHARE && (now < execution.hardEndMs() || execution.unsettled)
+}

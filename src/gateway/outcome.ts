@@ -1,0 +1,40 @@
+/**
+ * What handle() answers, as a union. One kind per row of the contract's table; http/ turns each into status, headers and
+ * body and knows nothing else about the protocol.
+ */
+import type { ProblemCode } from '../core/problems.ts'
+import type { Answer, RawHeaders } from '../core/record.ts'
+
+export type AnswerBody = AsyncIterable<Buffer> & { destroy: (error?: Error) => void }
+
+export type Outcome =
+  /** No key, and none is required: not ours, passes through. */
+  | { readonly kind: 'keyless' }
+  /** Refused before anything was claimed. `close`: the connection must not be used again. */
+  | { readonly kind: 'rejected', readonly code: ProblemCode, readonly detail?: string, readonly retryAfterMs?: number, readonly close?: boolean }
+  /** The upstream's answer, of this execution. `stored: false`: the arbiter has not taken it (yet). */
+  | { readonly kind: 'executed', readonly answer: Answer, readonly stored: boolean, readonly expiresAtMs: number | null }
+  /** A stored answer: kept headers only. */
+  | { readonly kind: 'replayed', readonly answer: Answer, readonly expiresAtMs: number }
+  /** Too large to keep, or a stream: already settled as consumed (`stored`), given whole to the first requester only. */
+  | { readonly kind: 'streamed', readonly status: number, readonly headers: RawHeaders, readonly body: AnswerBody, readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected', readonly stored: boolean }
+  /** The upstream's answer says that nothing was done (or the route allows a second sending): the key is free again. */
+  | { readonly kind: 'released', readonly answer: Answer }
+  /** A hop's answer that does not know: given as it came, the record is indeterminate. */
+  | { readonly kind: 'hop', readonly answer: Answer }
+  /** Sent without protection, because the route says so and the stores are down. */
+  | { readonly kind: 'unprotected', readonly answer: Answer }
+  | { readonly kind: 'in-flight', readonly retryAfterMs: number, readonly starter: boolean, /** In another process. */ readonly elsewhere: boolean }
+  | { readonly kind: 'mismatch' }
+  | { readonly kind: 'unknown', readonly timedOut: boolean }
+  | { readonly kind: 'not-kept', readonly originalStatus: number }
+  /** Certainly not sent: refused, DNS, TLS. */
+  | { readonly kind: 'unsent', readonly code: string }
+  /** The arbiter cannot be reached; nothing was sent. */
+  | { readonly kind: 'unavailable' }
+
+export type OutcomeKind = Outcome['kind']
+
+export function rejected (code: ProblemCode, detail?: string): Outcome {
+  return detail === undefined ? { kind: 'rejected', code } : { kind: 'rejected', code, detail }
+}

@@ -1,0 +1,72 @@
+/**
+ * Settled answers in memory, in front of both stores (P3): bounded in bytes, and each entry in time — at most one lease
+ * after a look at the row, and never beyond the row (P10). So an operator's delete, which takes effect after two leases,
+ * needs to tell nobody.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Answer, Fingerprint, KeptAnswerState, Row } from '../core/record.ts'
+import type { Clock, Copy } from '../ports.ts'
+
+export interface RecentAnswer {
+  readonly state: KeptAnswerState
+  readonly fingerprint: Fingerprint
+  readonly answer: Answer
+  readonly expiresAtMs: number
+}
+
+/** Bytes that an entry costs beside its body and headers: key, objects, the list. */
+const ENTRY_BYTES = 512
+
+export class RecentAnswers {
+  readonly #clock: Clock
+  readonly #entries: LRUCache<string, RecentAnswer & { readonly endsAtMs: number }>
+
+  constructor (clock: Clock, bytesMax: number) {
+    this.#clock = clock
+    this.#entries = new LRUCache({
+      maxSize: bytesMax,
+      sizeCalculation: entry => ENTRY_BYTES + entry.answer.body.length + headerBytes(entry.answer)
+    })
+  }
+
+  find (name: string): RecentAnswer | null {
+    const entry = this.#entries.get(name)
+    if (entry === undefined) return null
+    if (entry.endsAtMs > this.#clock.monotonicMs()) return entry
+    this.#entries.delete(name)
+    return null
+  }
+
+  /** After an acknowledged settle. */
+  keepSettled (name: string, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number): void {
+    this.#keep(name, copy, keepLeftMs - leaseMs, leaseMs)
+  }
+
+  /** After a look at the committed row. */
+  keepRow (name: string, row: Row, answer: Answer, leaseMs: number): void {
+    const state = row.state === 'consumed' ? 'consumed' : 'completed'
+    this.#keep(name, { state, fingerprint: row.fingerprint, answer }, (row.keepLeftMs ?? 0) - leaseMs, leaseMs)
+  }
+
+  /** From Redis, whose copies end one lease before the row. */
+  keepCopy (name: string, copy: Copy, leaseMs: number): void {
+    this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs(), leaseMs)
+  }
+
+  forget (name: string): void {
+    this.#entries.delete(name)
+  }
+
+  #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'>, leftMs: number, leaseMs: number): void {
+    const { state, fingerprint, answer } = settled
+    const livesMs = Math.min(leftMs, leaseMs)
+    if (livesMs <= 0) return
+    this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: this.#clock.wallMs() + leftMs, endsAtMs: this.#clock.monotonicMs() + livesMs })
+  }
+}
+
+function headerBytes (answer: Answer): number {
+  let bytes = 0
+  for (const text of answer.headers) bytes += text.length
+  return bytes
+}

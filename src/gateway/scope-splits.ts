@@ -1,0 +1,21 @@
+/**
+ * Notices the same route, key and fingerprint arriving under another scope: most often one caller whose token rotates
+ * between retries, who is therefore not protected (contract §4). Counts; never decides anything.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Fingerprint } from '../core/record.ts'
+
+/** Requests remembered: minutes of traffic, a few megabytes. */
+const REMEMBERED_MAX = 10_000
+
+export class ScopeSplits {
+  readonly #seen = new LRUCache<string, { readonly scope: string, readonly fingerprint: Buffer }>({ max: REMEMBERED_MAX })
+
+  /** true: this looks like an earlier request of another scope. `keyHash` rather than the key: memory dumps travel. */
+  notice (route: string, keyHash: Buffer, fingerprint: Fingerprint, scope: string): boolean {
+    const name = `${route}\0${keyHash.toString('latin1')}`
+    const earlier = this.#seen.get(name)
+    this.#seen.set(name, { scope, fingerprint: fingerprint.value })
+    return earlier !== undefined && earlier.scope !== scope && earlier.fingerprint.equals(fingerprint.value)
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * Settling: what a sending came to is judged, written durably, and only then given to anybody (E5). When writing fails
+ * the waiters get the real answer, marked, and the settle goes on behind them for as long as the process lives (E6).
+ */
+import { decodeHeaders, encodeHeaders } from '../core/codec.ts'
+import { judge } from '../core/disposition.ts'
+import { answerHeaders, keptHeaders } from '../core/headers.ts'
+import type { Answer, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
+import { StoreRejected } from '../errors.ts'
+import type { UpstreamResult } from '../ports.ts'
+import type { Ending, Execution } from './execution.ts'
+import type { Gateway } from './gateway.ts'
+import { OUT_OF_PATIENCE, pause, within } from './patience.ts'
+
+/** How long waiters wait for the settle once the upstream has answered; the settle goes on after that (E6). */
+const SETTLE_PATIENCE_MS = 3_000
+/** First and longest pause between two tries of a settle: short enough for a restart, long enough for an outage. */
+const RETRY_FIRST_MS = 100
+const RETRY_LONGEST_MS = 2_000
+
+/** What is to be written, and what is said to those who wait once it is (or, `stored: false`, while it is not). */
+interface Plan {
+  readonly settlement: Settlement
+  readonly ending: (stored: boolean, keepLeftMs: number) => Ending
+  /** The answer as it is kept: goes to the LRU and to Redis after the acknowledgement. */
+  readonly kept: Answer | null
+}
+
+type Settled =
+  | { readonly kind: 'stored', readonly keepLeftMs: number }
+  /** Stored, but less than was asked: the store refuses the content for ever (P7). */
+  | { readonly kind: 'degraded' }
+  /** The record is somebody else's now, or gone. */
+  | { readonly kind: 'fenced', readonly row: Row | null }
+
+export async function settleSending (gateway: Gateway, execution: Execution, result: UpstreamResult): Promise<void> {
+  const plan = planOf(gateway, execution, result)
+  const startedAt = gateway.world.clock.monotonicMs()
+  const settling = settleUntilDone(gateway, execution, plan.settlement)
+  const early = await within(gateway.world.clock, SETTLE_PATIENCE_MS, settling)
+  execution.visit.steps.settleMs = gateway.world.clock.monotonicMs() - startedAt
+  if (early === OUT_OF_PATIENCE) await giveUnsettled(gateway, execution, plan)
+  const settled = early === OUT_OF_PATIENCE ? await settling : early
+  execution.unsettled = false
+  execution.ending.resolve(endingOf(gateway, execution, plan, settled))
+  await tell(gateway, execution, plan, settled)
+}
+
+// ---------------------------------------------------------------- the plan
+
+function planOf (gateway: Gateway, execution: Execution, result: UpstreamResult): Plan {
+  switch (result.kind) {
+    case 'unsent': return planUnsent(execution, result.code)
+    case 'lost': {
+      noteIndeterminate(gateway, execution, { stage: 'during', code: result.code }, result.status)
+      return planUnknown(execution, { stage: result.code === 'DRAIN' ? 'drain' : 'during', code: result.code }, result.status, () => ({ kind: 'unknown', timedOut: result.timedOut }))
+    }
+    case 'answer': return planAnswer(gateway, execution, result.answer)
+    case 'stream': return planStream(gateway, execution, result)
+  }
+}
+
+function planUnsent (execution: Execution, code: string): Plan {
+  execution.visit.steps.reason = code
+  // A lease that ran out before the first byte is our trouble, not the upstream's.
+  const ours = code === 'LEASE' || code === 'DRAIN'
+  return {
+    settlement: settlementOf(execution, 'released', execution.visit.route.idempotency.retentionMs),
+    ending: () => ours ? { kind: 'unavailable' } : { kind: 'unsent', code },
+    kept: null
+  }
+}
+
+function planUnknown (execution: Execution, reason: UnknownReason, status: number | null, ending: () => Ending): Plan {
+  execution.visit.steps.reason = `${reason.stage}:${reason.code}`
+  return {
+    settlement: { ...settlementOf(execution, 'indeterminate', execution.visit.route.idempotency.unknownRetentionMs), status: storable(status), reason },
+    ending,
+    kept: null
+  }
+}
+
+function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan {
+  const policy = execution.visit.route.idempotency
+  const answer: Answer = { ...raw, headers: answerHeaders(raw.headers) }
+  const kept: Answer = { ...raw, headers: keptHeaders(answer.headers, policy.keep) }
+  const judgement = judge(raw, policy)
+  if (judgement.disposition === 'release') {
+    return { settlement: { ...settlementOf(execution, 'released', policy.retentionMs), status: raw.status }, ending: () => ({ kind: 'released', answer, kept }), kept: null }
+  }
+  if (judgement.disposition === 'unknown') {
+    const reason: UnknownReason = { stage: 'hop', code: `HTTP_${raw.status}` }
+    noteIndeterminate(gateway, execution, reason, raw.status)
+    return planUnknown(execution, reason, raw.status, () => ({ kind: 'hop', answer, kept }))
+  }
+  const keepMs = judgement.ttlMs ?? policy.retentionMs
+  if (!judgement.keepBody) {
+    return {
+      settlement: { ...settlementOf(execution, 'consumed', keepMs), status: raw.status },
+      // The record is settled, the answer is not kept: this is the only time it is shown.
+      ending: () => ({ kind: 'answered', answer, kept: null, stored: false, expiresAtMs: null }),
+      kept: { status: raw.status, headers: [], body: Buffer.alloc(0) }
+    }
+  }
+  return {
+    settlement: { ...settlementOf(execution, 'completed', keepMs), status: raw.status, headers: encodeHeaders(kept.headers), body: raw.body },
+    ending: (stored, keepLeftMs) => ({ kind: 'answered', answer, kept, stored, expiresAtMs: stored ? gateway.expiresAtMs(keepLeftMs, policy.leaseMs) : null }),
+    kept
+  }
+}
+
+/** Settled by its head alone, before its first byte goes out. What would be kept becomes a tombstone, never free again (E5). */
+function planStream (gateway: Gateway, execution: Execution, result: Extract<UpstreamResult, { kind: 'stream' }>): Plan {
+  const policy = execution.visit.route.idempotency
+  const headers = answerHeaders(result.headers)
+  const { disposition, ttlMs } = judge({ status: result.status, headers: result.headers, body: Buffer.alloc(0) }, policy)
+  const as = disposition === 'keep' ? 'consumed' : disposition === 'release' ? 'released' : 'indeterminate'
+  const reason: UnknownReason | null = as === 'indeterminate' ? { stage: 'hop', code: `HTTP_${result.status}` } : null
+  if (reason !== null) noteIndeterminate(gateway, execution, reason, result.status)
+  const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : ttlMs ?? policy.retentionMs
+  return {
+    settlement: { ...settlementOf(execution, as, keepMs), status: result.status, reason },
+    ending: stored => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored }),
+    kept: as === 'consumed' ? { status: result.status, headers: [], body: Buffer.alloc(0) } : null
+  }
+}
+
+function settlementOf (execution: Execution, outcome: SettledState, keepMs: number): Settlement {
+  return { token: execution.token, outcome, keepMs, status: null, headers: null, body: null, reason: null }
+}
+
+/** A status that the upstream made up (999) is shown in the log, not kept. */
+function storable (status: number | null): number | null {
+  return status !== null && status >= 100 && status <= 599 ? status : null
+}
+
+function noteIndeterminate (gateway: Gateway, execution: Execution, reason: UnknownReason, status: number | null): void {
+  const { route, name, requestId } = execution.visit
+  gateway.world.meter.indeterminate(route.name, reason.stage)
+  gateway.world.log.error({ record: name, route: route.name, requestId, attempt: execution.attempt, stage: reason.stage, code: reason.code, status, unknown: route.idempotency.unknown }, 'outcome unknown: the record is indeterminate')
+}
+
+// ---------------------------------------------------------------- writing it
+
+/** Tries until the arbiter has answered. Never rejects. */
+async function settleUntilDone (gateway: Gateway, execution: Execution, wanted: Settlement): Promise<Settled> {
+  const { clock, meter, log } = gateway.world
+  const { route, name } = execution.visit
+  let settlement = wanted
+  for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
+    try {
+      const settled = await settleOnce(gateway, execution, settlement)
+      return settled.kind === 'stored' && settlement.outcome !== wanted.outcome ? { kind: 'degraded' } : settled
+    } catch (error) {
+      meter.settleRetried(route.name)
+      log.warn({ record: name, route: route.name, outcome: settlement.outcome, error: error instanceof Error ? error.message : String(error) }, 'settling failed; trying again')
+      if (error instanceof StoreRejected) settlement = lesser(settlement)
+      await pause(clock, pauseMs)
+    }
+  }
+}
+
+async function settleOnce (gateway: Gateway, execution: Execution, settlement: Settlement): Promise<Settled> {
+  const { records, clock } = gateway.world
+  let result = await records.settle(settlement)
+  if (result.kind === 'refused' && result.row === null) {
+    // The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept (H2 of the review).
+    const young = clock.monotonicMs() - execution.startedAtMs < settlement.keepMs
+    if (!young || settlement.outcome === 'released') return { kind: 'fenced', row: null }
+    result = await records.settleLost(settlement, execution.claim)
+  }
+  if (result.kind === 'settled') return { kind: 'stored', keepLeftMs: result.keepLeftMs }
+  return refusedBy(execution, settlement, result.row)
+}
+
+/** Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. */
+function refusedBy (execution: Execution, settlement: Settlement, row: Row | null): Settled {
+  const mine = row !== null && row.owner.equals(execution.owner) && row.attempt === execution.attempt
+  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator') return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs }
+  return { kind: 'fenced', row }
+}
+
+/** P7: content that the store can never take leaves a tombstone; if that is refused too, an unknown outcome. */
+function lesser (settlement: Settlement): Settlement {
+  const bare = { ...settlement, headers: null, body: null }
+  return settlement.outcome === 'completed'
+    ? { ...bare, outcome: 'consumed' }
+    : { ...bare, outcome: 'indeterminate', status: null, reason: { stage: 'settle', code: 'REFUSED' } }
+}
+
+// ---------------------------------------------------------------- those who wait
+
+/** E6: the real answer now, marked; an unsettled copy in Redis, so that another process can settle it if this one dies. */
+async function giveUnsettled (gateway: Gateway, execution: Execution, plan: Plan): Promise<void> {
+  const { locks, log } = gateway.world
+  const { visit } = execution
+  execution.unsettled = true
+  gateway.holdUnsettled(execution, plan.settlement.body?.length ?? 0)
+  log.error({ record: visit.name, route: visit.route.name, outcome: plan.settlement.outcome }, 'the arbiter does not take the outcome; the answer is given unsettled and settling goes on')
+  execution.ending.resolve(plan.ending(false, 0))
+  if (plan.settlement.outcome !== 'completed' || plan.kept === null) return
+  const copy = { owner: execution.owner, attempt: execution.attempt, fingerprint: visit.claim.fingerprint, keepMs: plan.settlement.keepMs, answer: plan.kept }
+  await locks.swap(visit.id, execution.owner, { kind: 'unsettled', copy }, gateway.world.copyTtlMs)
+}
+
+function endingOf (gateway: Gateway, execution: Execution, plan: Plan, settled: Settled): Ending {
+  switch (settled.kind) {
+    case 'stored': return plan.ending(true, settled.keepLeftMs)
+    case 'degraded': return plan.ending(false, 0)
+    case 'fenced': return fencedEnding(gateway, execution, plan, settled.row)
+  }
+}
+
+/** E7: what is stored, if something is; else the upstream's own answer, marked. */
+function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: Row | null): Ending {
+  const { route, name } = execution.visit
+  gateway.world.meter.settleFenced(route.name)
+  gateway.world.log.warn({ record: name, route: route.name, attempt: execution.attempt, state: row?.state ?? 'none', rowAttempt: row?.attempt ?? null }, 'settle was fenced: the record is not ours any more')
+  if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.ending(false, 0)
+  const headers = decodeHeaders(row.headers)
+  if (headers === null) return plan.ending(false, 0)
+  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, route.idempotency.leaseMs) }
+}
+
+/** Copies, unlocks and wake-ups: after the acknowledgement, never before (I11). Nobody waits for them. */
+async function tell (gateway: Gateway, execution: Execution, plan: Plan, settled: Settled): Promise<void> {
+  const { locks } = gateway.world
+  const { visit } = execution
+  const outcome = plan.settlement.outcome
+  if (settled.kind === 'stored' && plan.kept !== null && (outcome === 'completed' || outcome === 'consumed')) {
+    const copy = { state: outcome, attempt: execution.attempt, fingerprint: visit.claim.fingerprint, answer: plan.kept }
+    gateway.recent.keepSettled(visit.name, copy, settled.keepLeftMs, visit.claim.leaseMs)
+    await gateway.swapForCopy(visit.id, execution.owner, copy, settled.keepLeftMs, visit.claim.leaseMs)
+  } else {
+    await locks.unlock(visit.id, execution.owner)
+  }
+  locks.wake(visit.id)
+}

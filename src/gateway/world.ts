@@ -1,0 +1,36 @@
+/**
+ * What the gateway stands on: the ports and the limits, nothing of its own. Made by app.ts, by the tests and by the
+ * simulation; everything in gateway/ takes its time, chance and I/O from here.
+ */
+import type { Clock, LockStore, Log, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
+
+export interface GatewayLimits {
+  /** Executions under way in this process; beyond: 503 before any claim. */
+  readonly executions: number
+  /** Requests that wait for somebody else's execution; beyond: the in-flight answer at once. */
+  readonly waiters: number
+  /** Bytes of request and answer bodies held at once. */
+  readonly bufferedBytes: number
+  /** Bytes of answers that the arbiter has not taken; at the bound new guarded requests get 503 before any claim. */
+  readonly unsettledBytes: number
+}
+
+export interface World {
+  readonly records: RecordStore
+  readonly locks: LockStore
+  readonly upstream: Upstream
+  readonly tokens: TokenVerifier
+  readonly clock: Clock
+  readonly random: Random
+  readonly meter: Meter
+  readonly log: Log
+  /** Names this process in rows and logs. */
+  readonly instance: string
+  readonly limits: GatewayLimits
+  /** A claim that is not decided by then is given up: 503, and released unsent if it comes through later (P6). */
+  readonly claimWithinMs: number
+  /** The longest lease of any route: nobody lapses before this long an unbroken contact with the arbiter (E2b). */
+  readonly longestLeaseMs: number
+  /** How long Redis may keep a copy of a settled answer. */
+  readonly copyTtlMs: number
+}

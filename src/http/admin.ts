@@ -1,0 +1,90 @@
+/**
+ * The admin port: /livez, /readyz, /metrics. A server of its own, so that it never shadows a path of an upstream. It
+ * answers from what the process knows of itself and never asks a store: a probe must not hang with the thing it probes.
+ */
+import Fastify from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { Log } from '../ports.ts'
+
+export interface Readiness {
+  readonly phase: 'starting' | 'ready' | 'draining'
+  /** Names of stores that are lost at the moment. */
+  readonly degraded: readonly string[]
+  /** A sentence, when it cannot serve at all (a schema that does not fit); null: it can. */
+  readonly blocked: string | null
+}
+
+export interface AdminOptions {
+  readonly readiness: () => Readiness
+  /** strict: a lost store is not ready. lenient: 200 with `degraded`. */
+  readonly mode: 'lenient' | 'strict'
+  readonly metrics: { expose: () => Promise<{ contentType: string, text: string }> }
+  readonly log: Log
+}
+
+/** Probes are small and quick; whoever is slower than this is none. */
+const HEADERS_WITHIN_MS = 5_000
+const REQUEST_WITHIN_MS = 10_000
+const IDLE_MS = 65_000
+const BODY_BYTES_MAX = 1024
+
+/** Not listening yet: `await admin.listen({ host, port })`. */
+export function createAdmin ({ readiness, mode, metrics, log }: AdminOptions): FastifyInstance {
+  const admin = Fastify({
+    logger: false,
+    bodyLimit: BODY_BYTES_MAX,
+    requestTimeout: REQUEST_WITHIN_MS,
+    connectionTimeout: 0,
+    keepAliveTimeout: IDLE_MS,
+    exposeHeadRoutes: true,
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    frameworkErrors: (_error, _request, reply) => { void answer(reply, 400, { error: 'bad request' }) }
+  })
+  admin.server.headersTimeout = HEADERS_WITHIN_MS
+  admin.get('/livez', (_request, reply) => answer(reply, 200, { status: 'alive' }))
+  admin.get('/readyz', (_request, reply) => {
+    const { ready, ...body } = readinessAnswer(readiness(), mode)
+    return answer(reply, ready ? 200 : 503, body)
+  })
+  admin.get('/metrics', async (_request, reply) => {
+    const { contentType, text } = await metrics.expose()
+    return reply.header('content-type', contentType).header('cache-control', 'no-store').send(text)
+  })
+  refuseTheRest(admin, log)
+  return admin
+}
+
+export interface ReadinessAnswer {
+  readonly ready: boolean
+  readonly status: 'ready' | 'degraded' | 'starting' | 'draining' | 'blocked'
+  readonly degraded: readonly string[]
+  readonly reason?: string
+}
+
+/** What /readyz says. Draining and blocked come before degraded: they do not pass by themselves. */
+export function readinessAnswer ({ phase, degraded, blocked }: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
+  if (phase === 'draining') return { ready: false, status: 'draining', degraded }
+  if (blocked !== null) return { ready: false, status: 'blocked', degraded, reason: blocked }
+  if (phase === 'starting') return { ready: false, status: 'starting', degraded }
+  if (degraded.length === 0) return { ready: true, status: 'ready', degraded }
+  return { ready: mode === 'lenient', status: 'degraded', degraded }
+}
+
+/** 405 for other methods on what there is, 404 for the rest, and no stack to anybody. */
+function refuseTheRest (admin: FastifyInstance, log: Log): void {
+  admin.setNotFoundHandler((request, reply) => {
+    const known = admin.hasRoute({ method: 'GET', url: request.url.split('?', 1)[0] ?? '' })
+    if (!known) return answer(reply, 404, { error: 'not found' })
+    return answer(reply.header('allow', 'GET, HEAD'), 405, { error: 'method not allowed' })
+  })
+  admin.setErrorHandler((error, _request, reply) => {
+    const status = (error as { statusCode?: number }).statusCode ?? 500
+    if (status >= 500) log.error({ err: error }, 'admin request failed')
+    return answer(reply, status, { error: status >= 500 ? 'internal error' : 'bad request' })
+  })
+}
+
+function answer (reply: FastifyReply, status: number, body: object): FastifyReply {
+  return reply.code(status).header('cache-control', 'no-store').send(body)
+}

@@ -1,0 +1,146 @@
+/**
+ * An outcome as an HTTP answer: contract.md §1, row by row. Pure: nothing is written here, and nothing is decided about
+ * the record.
+ */
+import { replayedHeaders } from '../core/headers.ts'
+import { problem, PROBLEMS } from '../core/problems.ts'
+import type { ProblemCode } from '../core/problems.ts'
+import type { GuardedRoute } from '../core/policy.ts'
+import type { Answer } from '../core/record.ts'
+import type { AnswerBody, Outcome } from '../gateway/outcome.ts'
+
+export interface Reply {
+  readonly status: number
+  /** Flat, without framing. */
+  readonly headers: string[]
+  readonly body: Buffer | AnswerBody
+  readonly close: boolean
+  /** For the log line and the metric. */
+  readonly outcome: string
+  readonly problem: ProblemCode | null
+}
+
+export interface ReplyContext {
+  readonly route: GuardedRoute
+  readonly requestId: string
+  readonly origin: string | null
+  readonly problemBaseUri: string
+}
+
+/** Retry-After where nothing is known of how long: soon, without hammering. */
+const RETRY_SOON_SECONDS = 1
+
+export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context: ReplyContext): Reply {
+  switch (outcome.kind) {
+    case 'executed': return executed(outcome)
+    case 'replayed': return replayed(outcome, context)
+    case 'streamed': return streamed(outcome)
+    case 'released': return asItCame(outcome.answer, 'released')
+    case 'hop': return asItCame(outcome.answer, 'indeterminate')
+    case 'unprotected': return asItCame(outcome.answer, 'unprotected')
+    case 'rejected': return refusal(context, outcome)
+    case 'in-flight': return inFlight(outcome, context)
+    case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch' })
+    case 'unknown': return unknown(outcome.timedOut, context)
+    case 'not-kept': return notKept(outcome.originalStatus, context)
+    case 'unsent': return problemReply('upstream-unreachable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: 'unsent' })
+    case 'unavailable': return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable' })
+  }
+}
+
+// ---------------------------------------------------------------- answers
+
+function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
+  const { answer, stored, expiresAtMs } = outcome
+  const headers = [...answer.headers, 'Idempotency-Status', 'executed']
+  if (stored && expiresAtMs !== null) headers.push('Idempotency-Expires', imfFixdate(expiresAtMs))
+  else headers.push('Idempotency-Stored', 'false')
+  return { status: answer.status, headers, body: answer.body, close: false, outcome: stored ? 'executed' : 'executed-unstored', problem: null }
+}
+
+function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: ReplyContext): Reply {
+  const headers = replayedHeaders(outcome.answer.headers, context.origin)
+  headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
+  return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null }
+}
+
+/** The only time that this answer is shown; what retries get is the tombstone. */
+function streamed (outcome: Extract<Outcome, { kind: 'streamed' }>): Reply {
+  const mark = outcome.as === 'consumed' ? 'executed' : outcome.as
+  const headers = [...outcome.headers, 'Idempotency-Status', mark, 'Idempotency-Stored', 'false']
+  return { status: outcome.status, headers, body: outcome.body, close: false, outcome: outcome.as === 'consumed' ? 'streamed' : outcome.as, problem: null }
+}
+
+function asItCame (answer: Answer, mark: string): Reply {
+  return { status: answer.status, headers: [...answer.headers, 'Idempotency-Status', mark], body: answer.body, close: false, outcome: mark, problem: null }
+}
+
+/** api: a problem with the original status. relay: the original status itself, so that the message counts as what it became. */
+function notKept (originalStatus: number, context: ReplyContext): Reply {
+  if (context.route.idempotency.profile === 'relay') {
+    return { status: originalStatus, headers: ['Idempotency-Status', 'consumed'], body: Buffer.alloc(0), close: false, outcome: 'not-kept', problem: null }
+  }
+  return problemReply('answer-not-kept', context, { mark: 'consumed', members: { originalStatus }, outcome: 'not-kept' })
+}
+
+// ---------------------------------------------------------------- problems
+
+function inFlight (outcome: Extract<Outcome, { kind: 'in-flight' }>, context: ReplyContext): Reply {
+  const { profile, inFlight: policy } = context.route.idempotency
+  const status = !outcome.starter ? policy.status : profile === 'relay' ? 503 : 504
+  return problemReply('in-flight', context, { status, retryAfterSeconds: retryAfterSeconds(outcome.retryAfterMs, context.route), mark: 'in-flight', outcome: outcome.starter ? 'in-flight-own' : 'in-flight' })
+}
+
+/** Every retry under `hold` gets what the first one got; a 4xx would tell a client "not done, use a new key". */
+function unknown (timedOut: boolean, context: ReplyContext): Reply {
+  const { profile } = context.route.idempotency
+  if (profile === 'relay') return problemReply('outcome-unknown', context, { status: PROBLEMS['outcome-unknown'].status.relay, retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'indeterminate', outcome: 'outcome-unknown' })
+  return problemReply('outcome-unknown', context, { status: timedOut ? 504 : 502, mark: 'indeterminate', outcome: 'outcome-unknown' })
+}
+
+function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'rejected' }>): Reply {
+  const reply = problemReply(outcome.code, context, {
+    outcome: outcome.code,
+    close: outcome.close ?? false,
+    ...(outcome.detail === undefined ? {} : { detail: outcome.detail }),
+    ...(PROBLEMS[outcome.code].retryable && PROBLEMS[outcome.code].status.api >= 500 ? { retryAfterSeconds: RETRY_SOON_SECONDS } : {})
+  })
+  return reply
+}
+
+interface ProblemOptions {
+  readonly outcome: string
+  readonly status?: number
+  readonly detail?: string
+  readonly mark?: string
+  readonly retryAfterSeconds?: number
+  readonly members?: Readonly<Record<string, string | number | boolean>>
+  readonly close?: boolean
+}
+
+function problemReply (code: ProblemCode, context: ReplyContext, options: ProblemOptions): Reply {
+  const { profile, retryHints } = context.route.idempotency
+  const { status, headers, body } = problem(code, {
+    status: options.status ?? PROBLEMS[code].status[profile],
+    requestId: context.requestId,
+    base: context.problemBaseUri,
+    hints: retryHints,
+    retryAfterSeconds: options.retryAfterSeconds ?? null,
+    ...(options.detail === undefined ? {} : { detail: options.detail }),
+    ...(options.members === undefined ? {} : { members: options.members })
+  })
+  if (options.mark !== undefined) headers.push('Idempotency-Status', options.mark)
+  return { status, headers, body, close: options.close ?? false, outcome: options.outcome, problem: code }
+}
+
+// ---------------------------------------------------------------- small things
+
+/** At least one second, at most the lease. */
+function retryAfterSeconds (ms: number, route: GuardedRoute): number {
+  const leaseSeconds = Math.max(1, Math.ceil(route.idempotency.leaseMs / 1000))
+  return Math.min(leaseSeconds, Math.max(1, Math.ceil(ms / 1000)))
+}
+
+function imfFixdate (wallMs: number): string {
+  return new Date(wallMs).toUTCString()
+}

@@ -1,0 +1,48 @@
+/**
+ * Reads a guarded request's body in full before anything is claimed (E0), within a size, a budget and a time. Gives back
+ * what it reserved when the body does not come to be.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { BodyResult } from '../gateway/admission.ts'
+
+/** A body must be whole by then: 8 MiB in a minute is 1.1 Mbit/s, slower than any client worth waiting for. */
+const BODY_TIMEOUT_MS = 60_000
+
+type Reserve = (bytes: number) => boolean
+type Release = (bytes: number) => void
+
+export async function readBody (raw: IncomingMessage, bytesMax: number, reserve: Reserve, release: Release): Promise<BodyResult> {
+  const declared = raw.headers['content-length']
+  if (declared !== undefined && Number(declared) > bytesMax) return { kind: 'too-large' }
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const { promise, resolve } = Promise.withResolvers<BodyResult>()
+  const fail = (kind: Exclude<BodyResult['kind'], 'body'>): void => {
+    raw.off('data', onData)
+    release(bytes)
+    bytes = 0
+    resolve({ kind })
+  }
+  const onData = (chunk: Buffer): void => {
+    if (bytes + chunk.length > bytesMax) return fail('too-large')
+    if (!reserve(chunk.length)) return fail('no-room')
+    chunks.push(chunk)
+    bytes += chunk.length
+  }
+  const onEnd = (): void => resolve({ kind: 'body', body: chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, bytes) })
+  const onGone = (): void => fail('gone')
+  const timer = setTimeout(fail, BODY_TIMEOUT_MS, 'too-slow')
+  raw.on('data', onData)
+  raw.once('end', onEnd)
+  raw.once('error', onGone)
+  raw.once('close', onGone)
+  try {
+    return await promise
+  } finally {
+    clearTimeout(timer)
+    raw.off('data', onData)
+    raw.off('end', onEnd)
+    raw.off('close', onGone)
+    // 'error' stays heard: a late one on a request that was answered already must not end the process.
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * The guarded way in: a request that meets a guarded route and carries a key is taken from Fastify (hijacked), handed to
+ * the gateway, and its outcome written. Everything else goes on to the pass-through.
+ */
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { headerLines, headerValue } from '../core/headers.ts'
+import { parseKey } from '../core/key.ts'
+import type { GuardedRoute, Route } from '../core/policy.ts'
+import type { GuardedRequest } from '../gateway/admission.ts'
+import type { Steps } from '../gateway/execution.ts'
+import { handle } from '../gateway/handle.ts'
+import type { Outcome } from '../gateway/outcome.ts'
+import { replyTo } from './answer.ts'
+import type { Reply } from './answer.ts'
+import { readBody } from './body.ts'
+import { hasClientCertificate } from './peer.ts'
+import { sendProblem } from './problem-reply.ts'
+import type { ServerOptions } from './server.ts'
+import { writeReply } from './write.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The matched route; set before anything else looks at the request. */
+    onceway?: { readonly route: Route, readonly ignoredKey: boolean }
+  }
+}
+
+const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
+
+export class GuardedRequests {
+  readonly #options: ServerOptions
+
+  constructor (options: ServerOptions) {
+    this.#options = options
+  }
+
+  onRequest (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction): void {
+    const { raw } = request
+    const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null)
+    switch (matched.kind) {
+      case 'refused':
+        sendProblem(reply, 'bad-request', request.id, this.#options.problemBaseUri, { detail: matched.detail })
+        return
+      case 'none':
+        sendProblem(reply, 'no-route', request.id, this.#options.problemBaseUri)
+        return
+      case 'route': this.#onRoute(request, reply, next, matched.route)
+    }
+  }
+
+  #onRoute (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction, route: Route): void {
+    const { raw } = request
+    const safe = SAFE_METHODS.has(raw.method ?? 'GET')
+    if (route.idempotency === null || safe) {
+      const ignoredKey = !safe && headerLines(raw.rawHeaders, 'idempotency-key').length > 0
+      if (ignoredKey) this.#options.meter.ignored()
+      request.onceway = { route, ignoredKey }
+      next()
+      return
+    }
+    const { idempotency } = route
+    if (!idempotency.key.required && parseKey(raw.rawHeaders, idempotency.key).kind === 'absent') {
+      this.#options.meter.keyless(route.name)
+      request.onceway = { route, ignoredKey: false }
+      next()
+      return
+    }
+    reply.hijack()
+    void this.#guard(request, reply.raw, { ...route, idempotency })
+  }
+
+  async #guard (request: FastifyRequest, response: ServerResponse, route: GuardedRoute): Promise<void> {
+    const startedAt = performance.now()
+    const { raw } = request
+    // A socket that breaks must not end the process; the execution does not care (E1).
+    raw.on('error', () => {})
+    response.on('error', () => {})
+    const steps: Steps = {}
+    const outcome = await this.#outcomeOf(request, route, steps)
+    const reply = replyTo(outcome, {
+      route,
+      requestId: request.id,
+      origin: headerValue(raw.rawHeaders, 'origin'),
+      problemBaseUri: this.#options.problemBaseUri
+    })
+    reply.headers.push('X-Request-Id', request.id)
+    const sentBytes = await writeReply(raw, response, reply, this.#options.closing())
+    this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt)
+  }
+
+  async #outcomeOf (request: FastifyRequest, route: GuardedRoute, steps: Steps): Promise<Exclude<Outcome, { kind: 'keyless' }>> {
+    try {
+      const outcome = await handle(this.#options.gateway, this.#guardedRequest(request, route, steps))
+      if (outcome.kind !== 'keyless') return outcome
+    } catch (error) {
+      // A fault of ours. What was sent is looked after by its execution; this client is told that nothing is promised.
+      this.#options.log.error({ requestId: request.id, route: route.name, error: error instanceof Error ? error.stack : String(error) }, 'request failed in the gateway')
+    }
+    return { kind: 'unknown', timedOut: false }
+  }
+
+  #guardedRequest (request: FastifyRequest, route: GuardedRoute, steps: Steps): GuardedRequest {
+    const { raw } = request
+    return {
+      route,
+      method: raw.method ?? 'POST',
+      target: raw.url ?? '/',
+      rawHeaders: raw.rawHeaders,
+      clientCertificate: hasClientCertificate(raw),
+      forwarded: this.#options.peers.forwardedOf(raw),
+      requestId: request.id,
+      steps,
+      readBody: async (bytesMax, reserve, release) => await readBody(raw, bytesMax, reserve, release)
+    }
+  }
+
+  /** One wide line per guarded request. No key, credential, query or body. */
+  #note (raw: IncomingMessage, route: GuardedRoute, requestId: string, reply: Reply, steps: Steps, sentBytes: number, ms: number): void {
+    this.#options.meter.request(route.name, reply.outcome, ms)
+    this.#options.log.info({
+      requestId,
+      route: route.name,
+      method: raw.method,
+      outcome: reply.outcome,
+      status: reply.status,
+      ms: rounded(ms),
+      responseBytes: sentBytes,
+      ...Object.fromEntries(Object.entries(steps).map(([name, value]) => [name, typeof value === 'number' ? rounded(value) : value]))
+    }, 'guarded')
+  }
+}
+
+function rounded (value: number): number {
+  return Math.round(value * 100) / 100
+}

@@ -1,0 +1,38 @@
+/** Who stands at the other end of the connection, and whether what it forwards is believed (`trustProxies`). */
+import type { IncomingMessage } from 'node:http'
+import { BlockList, isIP } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import type { Forwarded } from '../core/headers.ts'
+
+export class PeerTrust {
+  readonly #trusted = new BlockList()
+
+  /** Addresses and CIDR blocks, checked by the configuration. */
+  constructor (proxies: readonly string[]) {
+    for (const proxy of proxies) {
+      const [address = '', bits] = proxy.split('/')
+      const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
+      if (bits === undefined) this.#trusted.addAddress(address, family)
+      else this.#trusted.addSubnet(address, Number(bits), family)
+    }
+  }
+
+  forwardedOf (raw: IncomingMessage): Forwarded {
+    const address = plainAddress(raw.socket.remoteAddress ?? '')
+    return {
+      for: address,
+      proto: 'encrypted' in raw.socket ? 'https' : 'http',
+      host: raw.headers.host ?? null,
+      trusted: isIP(address) !== 0 && this.#trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+    }
+  }
+}
+
+export function hasClientCertificate (raw: IncomingMessage): boolean {
+  return 'encrypted' in raw.socket && (raw.socket as TLSSocket).authorized
+}
+
+/** A dual-stack listener shows IPv4 peers as ::ffff:a.b.c.d. */
+function plainAddress (address: string): string {
+  return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address
+}

@@ -1,0 +1,77 @@
+/**
+ * Writes a reply to a hijacked response: raw header lists, own framing. A client that is gone or does not read never
+ * holds anything up but its own connection.
+ */
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { mayHaveBody } from '../core/headers.ts'
+import type { Reply } from './answer.ts'
+
+/** Unread bytes of a refused upload that are still taken, so that the client can read why before the connection closes. */
+const LINGER_BYTES_MAX = 16 * 1024 * 1024
+const LINGER_MS = 2_000
+/** A client that does not read for so long has gone. */
+const STALLED_MS = 60_000
+
+/** Bytes of body written. Never rejects. */
+export async function writeReply (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean): Promise<number> {
+  const close = reply.close || closing || !raw.complete
+  if (close) reply.headers.push('Connection', 'close')
+  if (!Buffer.isBuffer(reply.body)) return await writeStream(response, reply, reply.body)
+  if (response.destroyed) return 0
+  const empty = !mayHaveBody(reply.status)
+  if (!empty) reply.headers.push('Content-Length', String(reply.body.length))
+  response.writeHead(reply.status, reply.headers)
+  if (raw.complete) response.end(empty ? undefined : reply.body)
+  else await lingeringEnd(raw, response, reply.body)
+  return empty ? 0 : reply.body.length
+}
+
+/**
+ * The request is answered before its body was read. Closing at once would reset the connection under a client that is
+ * still writing, and it would never see the answer: so a bounded rest of the body is read and dropped first.
+ */
+async function lingeringEnd (raw: IncomingMessage, response: ServerResponse, body: Buffer): Promise<void> {
+  response.write(body)
+  await new Promise<void>(resolve => {
+    let bytes = 0
+    const timer = setTimeout(resolve, LINGER_MS)
+    const done = (): void => { clearTimeout(timer); resolve() }
+    raw.on('data', (chunk: Buffer) => { if ((bytes += chunk.length) > LINGER_BYTES_MAX) done() })
+    raw.once('end', done)
+    raw.once('close', done)
+    raw.resume()
+  })
+  response.end()
+}
+
+async function writeStream (response: ServerResponse, reply: Reply, body: Exclude<Reply['body'], Buffer>): Promise<number> {
+  let bytes = 0
+  const abandoned = new AbortController()
+  response.once('close', () => abandoned.abort())
+  try {
+    if (!response.destroyed) response.writeHead(reply.status, reply.headers)
+    for await (const chunk of body) {
+      bytes += chunk.length
+      // The client has gone: the exchange runs to its end unread (E1).
+      if (response.destroyed) continue
+      if (!response.write(chunk)) await drained(response, abandoned.signal)
+    }
+    response.end()
+  } catch {
+    // The upstream broke off. The connection is cut rather than ended, so that nobody takes the part for the whole.
+    response.destroy()
+  }
+  return bytes
+}
+
+async function drained (response: ServerResponse, abandoned: AbortSignal): Promise<void> {
+  const timer = setTimeout(() => response.destroy(), STALLED_MS)
+  try {
+    await once(response, 'drain', { signal: abandoned })
+  } catch {
+    // Gone, or stalled for too long: the loop above reads on without it.
+  } finally {
+    clearTimeout(timer)
+  }
+}

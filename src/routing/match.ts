@@ -1,0 +1,136 @@
+/**
+ * Which route a request meets: the first that matches, in the order of the file. Matching is wide where guarding is at
+ * stake and forwarding is raw: a path that any server behind could take for a guarded one is guarded. Never builds a
+ * regular expression from a pattern, never looks at headers but the host.
+ */
+import type { Route, RouteMatch } from '../core/policy.ts'
+import { hostName, parseTarget, readingsOf, segmentsOf } from './target.ts'
+
+export type Match =
+  | { readonly kind: 'route', readonly route: Route }
+  /** No route: 404. */
+  | { readonly kind: 'none' }
+  /** A target that cannot be compared safely: 400, with one sentence for the client. */
+  | { readonly kind: 'refused', readonly detail: string }
+
+export interface Matcher {
+  /** `target` raw, with its query; `host` the Host header or null. Linear in the target for a given set of routes. */
+  readonly match: (method: string, target: string, host: string | null) => Match
+}
+
+/** Compiles once; the order of `routes` is the order of matching. */
+export function compileRoutes (routes: readonly Route[]): Matcher {
+  const compiled = routes.map((route) => compile(route))
+  return { match: (method, target, host) => match(compiled, method, target, host) }
+}
+
+function match (compiled: readonly Compiled[], method: string, target: string, host: string | null): Match {
+  const parsed = parseTarget(method, target)
+  if (parsed.kind === 'refused') return parsed
+  if (parsed.kind === 'asterisk') return { kind: 'none' }
+  // RFC 9112 3.2.2 lets the target win over Host; hops differ, so both must say the same.
+  const own = host === null ? null : hostName(host)
+  if (parsed.host !== null && own !== null && hostName(parsed.host) !== own) return { kind: 'refused', detail: 'The request names two hosts.' }
+  const readings = readingsOf(parsed.path)
+  if (readings.kind === 'refused') return readings
+  const asked = { method, host: own ?? (parsed.host === null ? null : hostName(parsed.host)) }
+  return firstGuarded(compiled, asked, readings.paths)
+}
+
+interface AskedOf { readonly method: string, readonly host: string | null }
+
+/**
+ * The raw path decides, unless it decides against guarding: then the first other reading that meets a guarded route
+ * does. So an exception from a guarded path holds only for requests that every server reads as the exception, or for the
+ * one spelling that an exact literal names.
+ */
+function firstGuarded (compiled: readonly Compiled[], asked: AskedOf, paths: readonly string[]): Match {
+  const [raw = '', ...others] = paths
+  const plain = firstOf(compiled, asked, raw, false)
+  if (plain === null || (plain.route.idempotency === null && !isOneSpelling(plain.pattern))) {
+    for (const path of others) {
+      const other = firstOf(compiled, asked, path, true)
+      if (other !== null && other.route.idempotency !== null) return { kind: 'route', route: other.route }
+    }
+  }
+  return plain === null ? { kind: 'none' } : { kind: 'route', route: plain.route }
+}
+
+/** `exact` routes are compared with the raw path alone; in other readings they do not exist. */
+function firstOf (compiled: readonly Compiled[], asked: AskedOf, path: string, reading: boolean): Compiled | null {
+  let segments: readonly string[] | null = null
+  for (const one of compiled) {
+    if (!meets(one, asked) || (reading && one.pattern.exact)) continue
+    const found = one.pattern.exact ? path.split('/') : segments ??= segmentsOf(path)
+    if (fits(one.pattern, found)) return one
+  }
+  return null
+}
+
+/** The operator's word on this very spelling. An exact pattern with a hole in it says nothing about what fills the hole. */
+function isOneSpelling (pattern: Pattern): boolean {
+  return pattern.exact && !pattern.open && !pattern.segments.includes(null)
+}
+
+interface Compiled {
+  readonly route: Route
+  readonly methods: ReadonlySet<string>
+  readonly host: string | null
+  readonly pattern: Pattern
+}
+
+interface Pattern {
+  /** null: any one segment that is not empty. In the compared form, or as written if `exact`. */
+  readonly segments: ReadonlyArray<string | null>
+  /** Ends in `/*`. */
+  readonly open: boolean
+  readonly exact: boolean
+}
+
+function compile (route: Route): Compiled {
+  const { match } = route
+  return { route, methods: new Set(match.methods), host: match.host === null ? null : hostName(match.host), pattern: patternOf(match, match.exact) }
+}
+
+function patternOf (match: RouteMatch, exact: boolean): Pattern {
+  const open = match.path.endsWith('/*')
+  // Node hands targets over as latin1 characters; the configuration is UTF-8.
+  const path = Buffer.from(open ? match.path.slice(0, -2) : match.path, 'utf8').toString('latin1')
+  const segments = path.split('/').flatMap((part) => part.startsWith(':') ? [null] : exact ? [part] : segmentsOf(part))
+  return { segments, open, exact }
+}
+
+function meets (one: Compiled, asked: AskedOf): boolean {
+  if (one.methods.size > 0 && !one.methods.has(asked.method)) return false
+  return one.host === null || one.host === asked.host
+}
+
+/**
+ * Compared widely, `/a/*` is everything at and under `/a` (a slash at the end means nothing); exactly, everything that
+ * begins with `/a/`.
+ */
+function fits (pattern: Pattern, segments: readonly string[]): boolean {
+  const { length } = pattern.segments
+  if (pattern.open ? segments.length < length + (pattern.exact ? 1 : 0) : segments.length !== length) return false
+  return pattern.segments.every((wanted, index) => wanted === null ? segments[index] !== '' : wanted === segments[index])
+}
+
+/** Whether every request that `later` matches is matched by `earlier`: then `later` never gets one. For the check of a configuration. */
+export function hides (earlier: RouteMatch, later: RouteMatch): boolean {
+  if (earlier.host !== null && (later.host === null || hostName(earlier.host) !== hostName(later.host))) return false
+  if (earlier.methods.length > 0 && (later.methods.length === 0 || !later.methods.every((method) => earlier.methods.includes(method)))) return false
+  if (earlier.exact && !later.exact) return earlier.path === '/*'
+  return covers(patternOf(earlier, earlier.exact), patternOf(later, earlier.exact))
+}
+
+/** Both in the same form. */
+function covers (earlier: Pattern, later: Pattern): boolean {
+  const extra = later.segments.length - earlier.segments.length
+  if (extra < 0) return false
+  const least = earlier.exact && !later.open ? 1 : 0
+  if (earlier.open ? extra < least : extra !== 0 || later.open) return false
+  return earlier.segments.every((wanted, index) => {
+    const other = later.segments[index]
+    return wanted === null ? other !== '' : wanted === other
+  })
+}

@@ -1,0 +1,128 @@
+/**
+ * The record port's writes and reads over a synchronous table that nobody else writes while one of them runs: the
+ * memory store's Map, or a SQLite transaction. Every write is read, machine (core/protocol.ts), save; so these two
+ * stores execute the table that Postgres' statements restate. Never reads a clock, never awaits.
+ */
+import { quarantineLeftMs, transition, type Change } from '../core/protocol.ts'
+import { detailOf, rowOf, type Stored } from '../core/stored.ts'
+import type { Claim, RecordDetail, Row, Settlement, Token } from '../core/record.ts'
+import type { AuditEntry, ClaimResult, Lapsed, LapseOrder, OperatorResult, RecordFilter, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
+
+/** Who changed which record by hand, and how it stood before and after. */
+export interface Audited extends AuditEntry {
+  readonly atMs: number
+  readonly before: Stored
+  readonly after: Stored
+}
+
+export interface Table {
+  find: (id: Buffer) => Stored | null
+  /** Inserts or replaces. Throws StoreRejected if the row breaks a constraint. */
+  save: (row: Stored) => void
+  /** Claimed rows whose lease is over, the longest over first; of `ids` only, unless null; never of an owner in `running`. */
+  lapsing: (order: LapseOrder, nowMs: number) => Stored[]
+  /** Removes at most `limit` rows whose expiry is over. */
+  removePast: (limit: number, nowMs: number) => Swept[]
+  unresolved: (nowMs: number) => Unresolved
+  /** Newest claims first. */
+  list: (filter: RecordFilter) => Stored[]
+  note: (audited: Audited) => void
+}
+
+/** Every method is one transaction for its table; `nowMs` is the store's clock, Unix milliseconds. */
+export class Ledger {
+  readonly #table: Table
+
+  constructor (table: Table) {
+    this.#table = table
+  }
+
+  insert (claim: Claim, nowMs: number): ClaimResult {
+    const before = this.#table.find(claim.id)
+    return this.#claimed(before, transition(before, { kind: 'insert', claim }, nowMs), nowMs)
+  }
+
+  take (seen: Token, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
+    const change = transition(this.#table.find(seen.id), { kind: 'take', seen, claim, mayRetry }, nowMs)
+    return this.#write(change) ? { kind: 'won', attempt: change.row.attempt } : { kind: 'lost' }
+  }
+
+  confirm (claim: Claim, nowMs: number): ClaimResult {
+    const before = this.#table.find(claim.id)
+    return this.#claimed(before, transition(before, { kind: 'confirm', claim }, nowMs), nowMs)
+  }
+
+  look (id: Buffer, nowMs: number): Row | null {
+    const row = this.#table.find(id)
+    return row === null ? null : rowOf(row, nowMs)
+  }
+
+  renew (tokens: readonly Token[], nowMs: number): RenewResult[] {
+    return tokens.map(token => this.#write(transition(this.#table.find(token.id), { kind: 'renew', token }, nowMs)) ? 'renewed' : 'lost')
+  }
+
+  settle (settlement: Settlement, nowMs: number): SettleResult {
+    const before = this.#table.find(settlement.token.id)
+    return this.#settled(before, transition(before, { kind: 'settle', settlement }, nowMs), nowMs)
+  }
+
+  settleLost (settlement: Settlement, claim: Claim, nowMs: number): SettleResult {
+    const before = this.#table.find(settlement.token.id)
+    return this.#settled(before, transition(before, { kind: 'settleLost', settlement, claim }, nowMs), nowMs)
+  }
+
+  lapse (order: LapseOrder, nowMs: number): Lapsed[] {
+    const { running } = order
+    return this.#table.lapsing(order, nowMs)
+      .filter(row => this.#write(transition(row, { kind: 'lapse', running }, nowMs)))
+      .map(({ id, attempt, about: { route, requestId } }) => ({ id, route, requestId, attempt }))
+  }
+
+  sweep (limit: number, nowMs: number): Swept[] {
+    return this.#table.removePast(limit, nowMs)
+  }
+
+  unresolved (nowMs: number): Unresolved {
+    return this.#table.unresolved(nowMs)
+  }
+
+  list (filter: RecordFilter, nowMs: number): RecordDetail[] {
+    return this.#table.list(filter).map(row => detailOf(row, nowMs))
+  }
+
+  resolve (resolution: Resolution, nowMs: number): OperatorResult {
+    const before = this.#table.find(resolution.token.id)
+    return this.#operated(before, transition(before, { kind: 'resolve', resolution }, nowMs), resolution.audit, nowMs)
+  }
+
+  expire (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
+    const before = this.#table.find(token.id)
+    return this.#operated(before, transition(before, { kind: 'expire', token }, nowMs), audit, nowMs)
+  }
+
+  #write (change: Change): change is Extract<Change, { kind: 'written' }> {
+    if (change.kind !== 'written') return false
+    this.#table.save(change.row)
+    return true
+  }
+
+  #claimed (before: Stored | null, change: Change, nowMs: number): ClaimResult {
+    if (this.#write(change)) return { kind: 'won', attempt: change.row.attempt }
+    if (before === null) throw new TypeError('a claim of a record that does not exist is never refused')
+    return { kind: 'seen', row: rowOf(before, nowMs) }
+  }
+
+  #settled (before: Stored | null, change: Change, nowMs: number): SettleResult {
+    if (this.#write(change)) return { kind: 'settled', keepLeftMs: (change.row.expiresAtMs ?? nowMs) - nowMs }
+    return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs) }
+  }
+
+  #operated (before: Stored | null, change: Change, audit: AuditEntry, nowMs: number): OperatorResult {
+    if (before !== null && this.#write(change)) {
+      this.#table.note({ action: audit.action, who: audit.who, why: audit.why, atMs: nowMs, before, after: change.row })
+      return { kind: 'done', row: rowOf(change.row, nowMs) }
+    }
+    const waits = change.kind === 'refused' && change.why === 'quarantine' && before !== null
+    return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs), quarantineLeftMs: waits ? quarantineLeftMs(before, nowMs) : null }
+  }
+}

@@ -1,0 +1,175 @@
+/**
+ * The arbiter in memory, for tests and simulations: the protocol's machine over a Map, on a clock that is given. Keeps
+ * nothing beyond the process; never fails by itself (tests wrap it to make it late, deaf or broken).
+ */
+import { randomBytes } from 'node:crypto'
+import { transition } from '../core/protocol.ts'
+import { leaseIsOver, violation, type Stored } from '../core/stored.ts'
+import { StoreRejected, StoreUnavailable } from '../errors.ts'
+import { Ledger, type Audited, type Table } from './ledger.ts'
+import type { Claim, RecordDetail, Row, SettledState, Settlement, Token } from '../core/record.ts'
+import type { AuditEntry, ClaimResult, Lapsed, LapseOrder, OperatorResult, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
+
+export interface MemoryOptions {
+  /** Unix milliseconds; leases and expiry count on it. */
+  readonly nowMs: () => number
+  /** Names the store as a database would; drawn at random if absent. */
+  readonly installation?: string
+  /** At this many records a claim of a new one is refused as StoreUnavailable, not in doubt. */
+  readonly recordsMax?: number
+}
+
+/** A simulation of a busy minute stays below it; what leaks reaches it before the machine's memory does. */
+const RECORDS_MAX = 100_000
+/** Audit entries kept; the oldest go first. Nothing reads more of them than a test. */
+const AUDITS_MAX = 1_000
+
+export class MemoryStore implements RecordStore {
+  readonly name = 'memory'
+  readonly installation: string
+  readonly #nowMs: () => number
+  readonly #table: MapTable
+  readonly #ledger: Ledger
+  #closed = false
+
+  constructor (options: MemoryOptions) {
+    this.installation = options.installation ?? randomBytes(16).toString('hex')
+    this.#nowMs = options.nowMs
+    this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX)
+    this.#ledger = new Ledger(this.#table)
+  }
+
+  /** What operators did, oldest first. */
+  get audits (): readonly Audited[] {
+    return this.#table.audits
+  }
+
+  insert (claim: Claim): Promise<ClaimResult> {
+    return this.#run('insert', nowMs => this.#ledger.insert(claim, nowMs))
+  }
+
+  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+    return this.#run('take', nowMs => this.#ledger.take(seen, claim, mayRetry, nowMs))
+  }
+
+  confirm (claim: Claim): Promise<ClaimResult> {
+    return this.#run('confirm', nowMs => this.#ledger.confirm(claim, nowMs))
+  }
+
+  look (id: Buffer): Promise<Row | null> {
+    return this.#run('look', nowMs => this.#ledger.look(id, nowMs))
+  }
+
+  renew (tokens: readonly Token[]): Promise<RenewResult[]> {
+    return this.#run('renew', nowMs => this.#ledger.renew(tokens, nowMs))
+  }
+
+  settle (settlement: Settlement): Promise<SettleResult> {
+    return this.#run('settle', nowMs => this.#ledger.settle(settlement, nowMs))
+  }
+
+  settleLost (settlement: Settlement, claim: Claim): Promise<SettleResult> {
+    return this.#run('settleLost', nowMs => this.#ledger.settleLost(settlement, claim, nowMs))
+  }
+
+  lapse (order: LapseOrder): Promise<Lapsed[]> {
+    return this.#run('lapse', nowMs => this.#ledger.lapse(order, nowMs))
+  }
+
+  sweep (limit: number): Promise<Swept[]> {
+    return this.#run('sweep', nowMs => this.#ledger.sweep(limit, nowMs))
+  }
+
+  unresolved (): Promise<Unresolved> {
+    return this.#run('unresolved', nowMs => this.#ledger.unresolved(nowMs))
+  }
+
+  list (filter: RecordFilter): Promise<RecordDetail[]> {
+    return this.#run('list', nowMs => this.#ledger.list(filter, nowMs))
+  }
+
+  resolve (resolution: Resolution): Promise<OperatorResult> {
+    return this.#run('resolve', nowMs => this.#ledger.resolve(resolution, nowMs))
+  }
+
+  expire (token: Token, audit: AuditEntry): Promise<OperatorResult> {
+    return this.#run('expire', nowMs => this.#ledger.expire(token, audit, nowMs))
+  }
+
+  ping (): Promise<void> {
+    return this.#run('ping', () => {})
+  }
+
+  close (): Promise<void> {
+    this.#closed = true
+    return Promise.resolve()
+  }
+
+  /** Applied at once, told later: a caller finds nothing out before the event loop's next turn of microtasks. */
+  async #run<Result> (operation: string, work: (nowMs: number) => Result): Promise<Result> {
+    if (this.#closed) throw new StoreUnavailable('memory', operation, false, new Error('closed'))
+    return work(this.#nowMs())
+  }
+}
+
+class MapTable implements Table {
+  readonly audits: Audited[] = []
+  readonly #rows = new Map<string, Stored>()
+  readonly #recordsMax: number
+
+  constructor (recordsMax: number) {
+    this.#recordsMax = recordsMax
+  }
+
+  find (id: Buffer): Stored | null {
+    return this.#rows.get(id.toString('hex')) ?? null
+  }
+
+  save (row: Stored): void {
+    const broken = violation(row)
+    if (broken !== null) throw new StoreRejected('memory', 'write', new Error(broken))
+    const name = row.id.toString('hex')
+    if (!this.#rows.has(name) && this.#rows.size >= this.#recordsMax) throw new StoreUnavailable('memory', 'insert', false, new Error('full'))
+    this.#rows.set(name, row)
+  }
+
+  lapsing ({ ids, running, limit }: LapseOrder, nowMs: number): Stored[] {
+    return [...this.#rows.values()]
+      .filter(row => row.state === 'claimed' && leaseIsOver(row, nowMs))
+      .filter(row => ids === null || ids.some(id => id.equals(row.id)))
+      .filter(row => !running.some(owner => owner.equals(row.owner)))
+      .sort((a, b) => (a.leaseUntilMs ?? 0) - (b.leaseUntilMs ?? 0))
+      .slice(0, limit)
+  }
+
+  removePast (limit: number, nowMs: number): Swept[] {
+    const counts = new Map<SettledState, number>()
+    const past = [...this.#rows].filter(([, row]) => transition(row, { kind: 'sweep' }, nowMs).kind === 'removed').slice(0, limit)
+    for (const [name, { state }] of past) {
+      const counted = state === 'undecodable' || state === 'claimed' ? 'indeterminate' : state
+      this.#rows.delete(name)
+      counts.set(counted, (counts.get(counted) ?? 0) + 1)
+    }
+    return [...counts].map(([state, count]) => ({ state, count }))
+  }
+
+  unresolved (nowMs: number): Unresolved {
+    const since = [...this.#rows.values()].filter(row => row.state === 'indeterminate').map(row => row.settledAtMs ?? nowMs)
+    return { count: since.length, oldestMs: since.length === 0 ? null : nowMs - since.reduce((a, b) => Math.min(a, b)) }
+  }
+
+  list ({ id, keyHash, route, state, limit }: RecordFilter): Stored[] {
+    return [...this.#rows.values()]
+      .filter(row => id === undefined || id.equals(row.id))
+      .filter(row => keyHash === undefined || keyHash.equals(row.about.keyHash))
+      .filter(row => route === undefined || route === row.about.route)
+      .filter(row => state === undefined || state === row.state)
+      .sort((a, b) => b.claimedAtMs - a.claimedAtMs)
+      .slice(0, limit)
+  }
+
+  note (audited: Audited): void {
+    this.audits.push(audited)
+    if (this.audits.length > AUDITS_MAX) this.audits.shift()
+  }
+}

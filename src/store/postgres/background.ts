@@ -1,0 +1,76 @@
+/** What the gateway does beside its requests: lapse leases that are over, sweep what is past, count what is unresolved. */
+import { LAPSED_REASON } from '../../core/protocol.ts'
+import type { SettledState } from '../../core/record.ts'
+import type { Lapsed, LapseOrder, Swept, Unresolved } from '../../ports.ts'
+import { byteas } from './arrays.ts'
+import type { Session, Statement } from './connections.ts'
+
+/**
+ * The lease is tested again on the locked row: without `for no key update` the update waits for a renewal under way and
+ * then takes the lease that it has just made long. `skip locked`: whoever holds the row is alive.
+ */
+const LAPSE: Statement = {
+  name: 'lapse',
+  writes: true,
+  text: (schema) => `with dead as materialized (
+  select id from ${schema}.records
+   where state = 'claimed' and lease_until <= statement_timestamp()
+     and owner <> all ($2::bytea[]) and ($3::bytea[] is null or id = any ($3::bytea[]))
+   order by lease_until
+   limit $1
+     for no key update skip locked
+)
+update ${schema}.records r
+   set state = 'indeterminate', lease_until = null, settled_at = clock_timestamp(), settled_by = 'lease',
+       expires_at = clock_timestamp() + r.unknown_keep_ms * interval '1 ms',
+       unknown_stage = $4, unknown_code = $5
+  from dead d where r.id = d.id
+returning r.id, r.route, r.request_id, r.attempt`
+}
+
+export async function lapseLeases (session: Session, { ids, running, limit }: LapseOrder): Promise<Lapsed[]> {
+  const rows = await session.run<{ id: Buffer, route: string, request_id: string, attempt: number }>(LAPSE, [
+    limit, byteas(running), ids === null ? null : byteas(ids), LAPSED_REASON.stage, LAPSED_REASON.code
+  ])
+  return rows.map(({ id, route, request_id: requestId, attempt }) => ({ id, route, requestId, attempt }))
+}
+
+const SWEEP: Statement = {
+  name: 'sweep',
+  writes: true,
+  text: (schema) => `with gone as materialized (
+  select id from ${schema}.records where expires_at <= statement_timestamp()
+   order by expires_at
+   limit $1
+     for update skip locked
+)
+delete from ${schema}.records r using gone g where r.id = g.id
+returning r.state`
+}
+
+export async function sweepPast (session: Session, limit: number): Promise<Swept[]> {
+  const rows = await session.run<{ state: SettledState }>(SWEEP, [limit])
+  const counts = new Map<SettledState, number>()
+  for (const { state } of rows) counts.set(state, (counts.get(state) ?? 0) + 1)
+  return [...counts].map(([state, count]) => ({ state, count }))
+}
+
+const UNRESOLVED: Statement = {
+  name: 'unresolved',
+  writes: false,
+  text: (schema) => `select count(*)::int as count,
+       (extract(epoch from clock_timestamp() - min(settled_at)) * 1000)::float8 as oldest_ms
+  from ${schema}.records
+ where state = 'indeterminate' and expires_at > statement_timestamp()`
+}
+
+export async function countUnresolved (session: Session): Promise<Unresolved> {
+  const [row] = await session.run<{ count: number, oldest_ms: number | null }>(UNRESOLVED, [])
+  return { count: row?.count ?? 0, oldestMs: row?.oldest_ms ?? null }
+}
+
+const PING: Statement = { name: 'ping', writes: false, text: () => 'select 1' }
+
+export async function pingDatabase (session: Session): Promise<void> {
+  await session.run(PING, [])
+}

@@ -1,0 +1,147 @@
+/**
+ * Claiming in three statements, each one short transaction (P5): insert, then look, then take; and confirm for a claim
+ * whose reply was lost (P6). Every statement bounds its own lock waits and holds nothing afterwards.
+ */
+import type { Claim, Row, Token } from '../../core/record.ts'
+import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
+import type { Session, Statement, Values } from './connections.ts'
+import { rowColumns, toRow, type RowColumns } from './rows.ts'
+
+export interface Won { readonly id: Buffer, readonly owner: Buffer, readonly attempt: number }
+
+export interface TakeOrder { readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
+
+/**
+ * `lock_timeout` for this transaction only: no session state, and no start-up parameter, which PgBouncer refuses. The
+ * reference by cross join makes the setting happen before the first row comes out, which is before the first lock.
+ */
+export function lockLimit (parameter: number): string {
+  return `lock_limit as materialized (select set_config('lock_timeout', $${parameter}, true))`
+}
+
+const CLAIM_COLUMNS = `id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
+   route, method, path, request_id, instance, key_hash, key_text, claimed_at, lease_until`
+
+const CLAIM_PARAMETERS = `$1::bytea[], $2::bytea[], $3::smallint[], $4::bytea[], $5::int[], $6::bigint[], $7::bigint[],
+              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::text[]`
+
+const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, key_text'
+
+/** clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). */
+const insertFromWant = (schema: string) => `with ${lockLimit(15)}
+insert into ${schema}.records (${CLAIM_COLUMNS})
+select w.id, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unknown_keep_ms, w.quarantine_ms,
+       w.route, w.method, w.path, w.request_id, w.instance, w.key_hash, w.key_text,
+       clock_timestamp(), clock_timestamp() + w.lease_ms * interval '1 ms'
+  from unnest(${CLAIM_PARAMETERS})
+       as w (${CLAIM_NAMES})
+ cross join lock_limit
+ order by w.id`
+
+/** Not `do update … where`: that locks the losers' rows, and a settle of one of them would wait for the whole batch. */
+const CLAIM_INSERT: Statement = {
+  name: 'claim_insert',
+  writes: true,
+  text: (schema) => `${insertFromWant(schema)}
+on conflict (id) do nothing
+returning id`
+}
+
+/** The ids that were won. A loser's row is looked up on the same connection. */
+export async function insertClaims (session: Session, claims: readonly Claim[]): Promise<Buffer[]> {
+  const rows = await session.run<{ id: Buffer }>(CLAIM_INSERT, [...claimValues(claims), session.lockTimeout])
+  return rows.map((row) => row.id)
+}
+
+const CLAIM_LOOK: Statement = {
+  name: 'claim_look',
+  writes: false,
+  text: (schema) => `select ${rowColumns('r')}
+  from ${schema}.records r where r.id = any ($1::bytea[])`
+}
+
+export async function lookAt (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
+  return (await session.run<RowColumns>(CLAIM_LOOK, [byteas(ids)])).map(toRow)
+}
+
+/**
+ * Compare-and-set on what was seen and on the state, the expiry and the fingerprint, all tested on the locked row: a
+ * compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
+ * never taken, past or not.
+ */
+const CLAIM_TAKE: Statement = {
+  name: 'claim_take',
+  writes: true,
+  text: (schema) => `with ${lockLimit(15)}, want as materialized (
+  select * from unnest(${CLAIM_PARAMETERS}, $16::bytea[], $17::int[], $18::bool[])
+           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry)
+   cross join lock_limit
+), held as materialized (
+  select r.id, r.expires_at <= statement_timestamp() as past
+    from ${schema}.records r join want w on w.id = r.id
+   where r.owner = w.seen_owner and r.attempt = w.seen_attempt
+     and r.state in ('completed', 'consumed', 'released', 'indeterminate')
+     and (r.expires_at <= statement_timestamp()
+          or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
+              and r.fp_alg = w.fp_alg and r.fingerprint = w.fingerprint))
+   order by r.id
+     for no key update of r
+)
+update ${schema}.records r
+   set state = 'claimed', owner = w.owner, attempt = case when h.past then 1 else r.attempt + 1 end,
+       fp_alg = w.fp_alg, fingerprint = w.fingerprint,
+       lease_ms = w.lease_ms, unknown_keep_ms = w.unknown_keep_ms, quarantine_ms = w.quarantine_ms,
+       route = w.route, method = w.method, path = w.path, request_id = w.request_id, instance = w.instance,
+       key_hash = w.key_hash, key_text = w.key_text,
+       claimed_at = clock_timestamp(), lease_until = clock_timestamp() + w.lease_ms * interval '1 ms',
+       settled_at = null, settled_by = null, expires_at = null,
+       status = null, headers = null, body = null, unknown_stage = null, unknown_code = null
+  from want w, held h
+ where r.id = h.id and w.id = h.id
+returning r.id, r.owner, r.attempt`
+}
+
+export async function takeClaims (session: Session, orders: readonly TakeOrder[]): Promise<Won[]> {
+  return await session.run<Won>(CLAIM_TAKE, [
+    ...claimValues(orders.map((order) => order.claim)),
+    session.lockTimeout,
+    byteas(orders.map((order) => order.seen.owner)),
+    integers(orders.map((order) => order.seen.attempt)),
+    booleans(orders.map((order) => order.mayRetry))
+  ])
+}
+
+/** A write under the same token, never a read: it waits for the claim in doubt and is durable when it is acknowledged. */
+const CLAIM_CONFIRM: Statement = {
+  name: 'claim_confirm',
+  writes: true,
+  text: (schema) => `${insertFromWant(schema)}
+on conflict (id) do update
+   set lease_until = greatest(records.lease_until, clock_timestamp() + records.lease_ms * interval '1 ms')
+ where records.owner = excluded.owner and records.state = 'claimed'
+returning id, owner, attempt`
+}
+
+/** A row back is mine, claimed, and durable. */
+export async function confirmClaims (session: Session, claims: readonly Claim[]): Promise<Won[]> {
+  return await session.run<Won>(CLAIM_CONFIRM, [...claimValues(claims), session.lockTimeout])
+}
+
+function claimValues (claims: readonly Claim[]): Values {
+  return [
+    byteas(claims.map(({ id }) => id)),
+    byteas(claims.map(({ owner }) => owner)),
+    smallints(claims.map(({ fingerprint }) => fingerprint.alg)),
+    byteas(claims.map(({ fingerprint }) => fingerprint.value)),
+    integers(claims.map(({ leaseMs }) => leaseMs)),
+    bigints(claims.map(({ unknownKeepMs }) => unknownKeepMs)),
+    bigints(claims.map(({ quarantineMs }) => quarantineMs)),
+    texts(claims.map(({ about }) => about.route)),
+    texts(claims.map(({ about }) => about.method)),
+    texts(claims.map(({ about }) => about.path)),
+    texts(claims.map(({ about }) => about.requestId)),
+    texts(claims.map(({ about }) => about.instance)),
+    byteas(claims.map(({ about }) => about.keyHash)),
+    texts(claims.map(({ about }) => about.keyText))
+  ]
+}

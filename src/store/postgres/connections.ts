@@ -1,0 +1,143 @@
+/**
+ * Connections of one purpose and their statements: bounded, timed, and told apart when they fail. Keeps no session state
+ * and sends no start-up parameter but the application's name, so that PgBouncer in transaction mode may stand between.
+ */
+import { Pool, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
+import { StoreOverloaded } from '../../errors.ts'
+import type { Log, Meter } from '../../ports.ts'
+import { faultOfConnecting, faultOfStatement, faultOfWarning, leavesConnectionUsable } from './faults.ts'
+
+/** One named statement. `text` gets the quoted schema; every name in it is qualified. */
+export interface Statement {
+  readonly name: string
+  readonly writes: boolean
+  readonly text: (schema: string) => string
+}
+
+export type Values = ReadonlyArray<Buffer | string | number | null>
+
+/** One connection, held for a statement and what must follow it on the same one. */
+export interface Session {
+  run: <Row extends object>(statement: Statement, values: Values) => Promise<Row[]>
+  /** How long a statement of this session may wait for a row's lock. For `lock_timeout`, as text with its unit. */
+  readonly lockTimeout: string
+}
+
+export interface ConnectionsOptions {
+  /** Of which purpose, for errors: 'claims', 'settles', 'renewals', 'background'. */
+  readonly purpose: string
+  readonly pool: PoolConfig
+  /** Quoted. */
+  readonly schema: string
+  /** false: unnamed statements, for a PgBouncer that does not know named ones in transaction mode. */
+  readonly prepared: boolean
+  readonly connectionsMax: number
+  /** Of connecting, and of one statement with its commit. Past it the connection is destroyed, not given back. */
+  readonly timeoutMs: number
+  readonly lockTimeoutMs: number
+  readonly log: Log
+  readonly meter: Pick<Meter, 'store'>
+}
+
+/** Callers that may wait for a connection. The lanes never have more under way than there are connections; operators may. */
+const WAITING_MAX = 64
+/** A connection is replaced after half an hour, so that a failover or a new pooler is found without a restart. */
+const LIFETIME_SECONDS_MAX = 1_800
+const KEEP_ALIVE_AFTER_MS = 10_000
+
+export class Connections {
+  readonly #options: ConnectionsOptions
+  readonly #pool: Pool
+  readonly #texts = new Map<Statement, string>()
+  #closing: Promise<void> | null = null
+
+  constructor (options: ConnectionsOptions) {
+    this.#options = options
+    this.#pool = new Pool({
+      ...options.pool,
+      max: options.connectionsMax,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
+      connectionTimeoutMillis: options.timeoutMs,
+      idleTimeoutMillis: 0,
+      maxLifetimeSeconds: LIFETIME_SECONDS_MAX
+    })
+    const { purpose, log } = options
+    this.#pool.on('error', (error) => { log.debug({ purpose, error: error.message }, 'an idle database connection ended') })
+    // pg takes its own listener off a connection that is in use: without ours a 57P01 then ends the process.
+    this.#pool.on('connect', (client) => { client.on('error', () => {}) })
+  }
+
+  async use<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {
+    const client = await this.#connect(operation)
+    let usable = true
+    const run = async <Row extends object>(statement: Statement, values: Values): Promise<Row[]> => {
+      try {
+        return (await this.#run<Row>(client, statement, values)).rows
+      } catch (error) {
+        usable &&= leavesConnectionUsable(error)
+        throw error instanceof Error && 'store' in error ? error : faultOfStatement(statement.name, error, statement.writes)
+      }
+    }
+    try {
+      return await work({ run, lockTimeout: `${this.#options.lockTimeoutMs}ms` })
+    } finally {
+      client.release(!usable)
+    }
+  }
+
+  /** Ends what is idle now and the rest when it is given back. */
+  close (): Promise<void> {
+    this.#closing ??= this.#pool.end()
+    return this.#closing
+  }
+
+  async #connect (operation: string): Promise<PoolClient> {
+    if (this.#pool.waitingCount >= WAITING_MAX) throw new StoreOverloaded(`postgres ${this.#options.purpose}`)
+    const began = performance.now()
+    try {
+      return await this.#pool.connect()
+    } catch (error) {
+      this.#options.meter.store('postgres', operation, false, performance.now() - began)
+      throw faultOfConnecting(operation, error)
+    }
+  }
+
+  async #run<Row extends object> (client: PoolClient, statement: Statement, values: Values): Promise<QueryResult<Row>> {
+    const warnings: string[] = []
+    // Class 00 is what notices of the harmless kinds carry; the severity itself comes in the server's language.
+    const listen = (notice: { code?: string | undefined, message?: string | undefined }) => {
+      if (!(notice.code ?? '00000').startsWith('00')) warnings.push(notice.message ?? '')
+    }
+    const began = performance.now()
+    let ok = false
+    client.on('notice', listen)
+    try {
+      const result = await client.query<Row>(this.#query(statement, values))
+      if (statement.writes && warnings.length > 0) throw faultOfWarning(statement.name, warnings.join('; '))
+      ok = true
+      return result
+    } finally {
+      client.off('notice', listen)
+      this.#options.meter.store('postgres', statement.name, ok, performance.now() - began)
+    }
+  }
+
+  #query (statement: Statement, values: Values) {
+    const { prepared, timeoutMs } = this.#options
+    return {
+      text: this.#textOf(statement),
+      values: [...values],
+      query_timeout: timeoutMs,
+      ...prepared ? { name: `onceway_${statement.name}` } : {}
+    }
+  }
+
+  #textOf (statement: Statement): string {
+    const known = this.#texts.get(statement)
+    if (known !== undefined) return known
+    const text = statement.text(this.#options.schema)
+    this.#texts.set(statement, text)
+    return text
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * What an error of pg means: certainly undone, refused for its content, or in doubt. Decides by SQLSTATE alone, because
+ * messages and severities are translated by the server. Never turns a doubt into a certainty.
+ */
+import { DatabaseError } from 'pg'
+import { StartError, StoreRejected, StoreUnavailable } from '../../errors.ts'
+
+const STORE = 'postgres'
+
+/** The server itself said so: the transaction was rolled back. A batch that failed like this may be tried one by one. */
+export class RolledBack extends StoreUnavailable {
+  constructor (operation: string, cause: unknown) {
+    super(STORE, operation, false, cause)
+  }
+}
+
+export function provenRolledBack (error: unknown): boolean {
+  return error instanceof RolledBack || error instanceof StoreRejected
+}
+
+/** The statement was sent. `writes`: a read that failed has nothing to be in doubt about. */
+export function faultOfStatement (operation: string, error: unknown, writes: boolean): Error {
+  if (!(error instanceof DatabaseError) || isInDoubt(error.code)) return new StoreUnavailable(STORE, operation, writes, error)
+  return isContent(error.code) ? new StoreRejected(STORE, operation, error) : new RolledBack(operation, error)
+}
+
+/** No connection: nothing was sent. */
+export function faultOfConnecting (operation: string, error: unknown): StoreUnavailable {
+  return new StoreUnavailable(STORE, operation, false, error)
+}
+
+/** A warning came with the reply of a write (cancelled synchronous replication: committed here, perhaps nowhere else). */
+export function faultOfWarning (operation: string, warning: string): StoreUnavailable {
+  return new StoreUnavailable(STORE, operation, true, new Error(`the reply came with a warning: ${warning}`))
+}
+
+/** May the connection be used again after this error? A prepared statement that is gone or stale comes back with a new one. */
+export function leavesConnectionUsable (error: unknown): boolean {
+  return error instanceof DatabaseError && !isInDoubt(error.code) && !['26000', '0A000'].includes(error.code ?? '')
+}
+
+/**
+ * 08 connection, 57P the server going down or ending the session, 40003 "completion unknown", XX internal: the commit may
+ * have been written before. Without a SQLSTATE nothing is known at all.
+ */
+function isInDoubt (code: string | undefined): boolean {
+  return code === undefined || code === '40003' || ['08', 'XX'].includes(code.slice(0, 2)) || code.startsWith('57P')
+}
+
+/** 22 data, 23 constraint, 54 a limit of the server: the same write can never succeed (P7). */
+function isContent (code: string | undefined): boolean {
+  return ['22', '23', '54'].includes(code?.slice(0, 2) ?? '')
+}
+
+/** Faults that no waiting mends get one sentence for a person; everything else is a store that cannot be reached now. */
+export function faultOfOpening (error: unknown, where: Where): StartError | StoreUnavailable {
+  if (error instanceof StartError || error instanceof StoreUnavailable) return error
+  const sentence = error instanceof DatabaseError ? sentenceOf(error, where) : null
+  return sentence === null ? faultOfConnecting('open', error) : new StartError(sentence, 1, error)
+}
+
+/** For messages; never a password. */
+export interface Where { readonly user: string, readonly host: string, readonly database: string, readonly schema: string }
+
+function sentenceOf (error: DatabaseError, { user, host, database, schema }: Where): string | null {
+  const code = error.code ?? ''
+  if (code.startsWith('28')) return `Postgres at ${host} refused the user "${user}" (${error.message}): check the name and the password in the database URL.`
+  if (code === '3D000') return `Postgres at ${host} has no database "${database}": create it, or correct the database URL.`
+  if (code === '42501') return `The user "${user}" lacks a privilege in database "${database}" (${error.message}): run \`onceway migrate\` as a role that may create the schema "${schema}", and grant "${user}" usage on it and select, insert, update, delete on its tables.`
+  if (['42', '3F', '22', '23'].includes(code.slice(0, 2))) return `The schema "${schema}" of database "${database}" could not be used (${error.message}): nothing else may live in it; name another schema or mend this one.`
+  return null
+}

@@ -1,0 +1,123 @@
+/**
+ * The numbered files of migrations/postgres, applied forward only, each in a transaction of its own under a lock that
+ * all processes share. Never undoes one, never edits one that is applied.
+ */
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { escapeIdentifier, type ClientBase } from 'pg'
+import { StartError } from '../../errors.ts'
+
+export interface Migration {
+  readonly number: number
+  readonly name: string
+  /** The newest migration that a build must know to run on a database that has this one. */
+  readonly compatibleFrom: number
+  /** With `:schema` where the quoted schema goes. */
+  readonly text: string
+}
+
+export interface MigrateOptions {
+  readonly schema: string
+  /** auto: apply what is missing. check: refuse to start when something is. */
+  readonly mode: 'auto' | 'check'
+  /** Another set than the package's, for tests. */
+  readonly migrations?: readonly Migration[]
+}
+
+export interface Migrated { readonly applied: readonly string[] }
+
+/** A migration that waits for others' locks longer than this gives up: rows that queue behind it would lose their leases. */
+const LOCK_WAIT = '2s'
+/** Others may be migrating a large table; they hold the lock as long as that takes. */
+const TURN_WAIT = '10min'
+/** Above every migration that is thinkable; a directory that holds more is not ours. */
+const MIGRATIONS_MAX = 9_999
+
+/** Throws StartError with a sentence, or pg's own error. */
+export async function migrate (client: ClientBase, options: MigrateOptions): Promise<Migrated> {
+  const migrations = options.migrations ?? readMigrations()
+  const newest = migrations.at(-1)?.number ?? 0
+  const schema = escapeIdentifier(options.schema)
+  const applied: string[] = []
+  for (;;) {
+    const done = await readApplied(client, options.schema)
+    refuseNewer(done, newest, options.schema)
+    const next = migrations.find(({ number }) => !done.has(number))
+    if (next === undefined) break
+    if (options.mode === 'check') throw new StartError(`Migration ${next.name} is not applied to the schema "${options.schema}": run \`onceway migrate\`, or set stores.postgres.migrate to auto.`)
+    if (await apply(client, options.schema, next)) applied.push(next.name)
+  }
+  // Statements prepared on a table that was never analysed keep a plan for an empty one (measured: twelve times slower).
+  if (applied.length > 0) await client.query(`analyze ${schema}.records`)
+  return { applied }
+}
+
+/** In the order of their numbers. Works from src/ and from dist/: both lie one below the package's root. */
+export function readMigrations (directory = new URL('../../../migrations/postgres/', import.meta.url)): Migration[] {
+  const names = readdirSync(fileURLToPath(directory)).filter((name) => /^\d{4}_[a-z0-9_]+\.sql$/.test(name)).sort()
+  return names.slice(0, MIGRATIONS_MAX).map((file) => {
+    const text = readFileSync(new URL(file, directory), 'utf8')
+    const compatible = /^-- compatible_from: (\d+)$/m.exec(text)
+    if (compatible === null) throw new Error(`${file} does not say from which migration on a build is compatible with it`)
+    return { number: Number(file.slice(0, 4)), name: file.slice(0, -'.sql'.length), compatibleFrom: Number(compatible[1]), text }
+  })
+}
+
+/** number → compatible_from. Empty where nothing is applied, or not even the schema is there. */
+async function readApplied (client: ClientBase, schema: string): Promise<Map<number, number>> {
+  const there = await client.query<{ there: boolean }>(
+    'select exists (select from pg_catalog.pg_tables where schemaname = $1 and tablename = \'migrations\') as there', [schema])
+  if (there.rows[0]?.there !== true) return new Map()
+  const { rows } = await client.query<{ number: number, compatible_from: number }>(
+    `select number, compatible_from from ${escapeIdentifier(schema)}.migrations`)
+  return new Map(rows.map((row) => [row.number, row.compatible_from]))
+}
+
+function refuseNewer (done: ReadonlyMap<number, number>, newest: number, schema: string): void {
+  const needed = Math.max(0, ...done.values())
+  if (needed <= newest) return
+  throw new StartError(`The schema "${schema}" was migrated by a newer release and needs a build that knows migration ${needed}; this one ends at ${newest}: install the newer release, or point this one to another schema.`)
+}
+
+/** false: another process was first. */
+async function apply (client: ClientBase, schema: string, migration: Migration): Promise<boolean> {
+  await client.query('begin')
+  try {
+    await client.query('select set_config(\'lock_timeout\', $1, true)', [TURN_WAIT])
+    await client.query('select pg_advisory_xact_lock($1)', [lockKey(schema)])
+    await client.query('select set_config(\'lock_timeout\', $1, true)', [LOCK_WAIT])
+    await prepareSchema(client, schema)
+    const mine = !(await readApplied(client, schema)).has(migration.number)
+    if (mine) await run(client, schema, migration)
+    await client.query('commit')
+    return mine
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+/** `create schema if not exists` asks for the privilege even where the schema exists: so look first. */
+async function prepareSchema (client: ClientBase, schema: string): Promise<void> {
+  const quoted = escapeIdentifier(schema)
+  const { rowCount } = await client.query('select from pg_catalog.pg_namespace where nspname = $1', [schema])
+  if (rowCount === 0) await client.query(`create schema ${quoted}`)
+  await client.query(`create table if not exists ${quoted}.migrations (
+  number          integer primary key,
+  name            text not null,
+  applied_at      timestamptz not null default clock_timestamp(),
+  compatible_from integer not null check (compatible_from <= number)
+)`)
+}
+
+async function run (client: ClientBase, schema: string, { number, name, compatibleFrom, text }: Migration): Promise<void> {
+  const quoted = escapeIdentifier(schema)
+  await client.query(text.replace(/:schema\b/g, () => quoted))
+  await client.query(`insert into ${quoted}.migrations (number, name, compatible_from) values ($1, $2, $3)`, [number, name, compatibleFrom])
+}
+
+/** A number for pg_advisory_xact_lock: ours, per schema. 63 bits of a hash, so that nobody else's is met by accident. */
+function lockKey (schema: string): string {
+  return (createHash('sha256').update(`onceway migrations of ${schema}`).digest().readBigInt64BE() >> 1n).toString()
+}

@@ -1,0 +1,165 @@
+/**
+ * From a URL to a store: connects, migrates or checks, and refuses with one sentence what no waiting mends. A database
+ * that cannot be reached is not such a thing: whoever wants to listen meanwhile uses {@link connectPostgres} and tries again.
+ */
+import { Client, escapeIdentifier } from 'pg'
+import { StartError, StoreUnavailable } from '../../errors.ts'
+import type { Log, Meter } from '../../ports.ts'
+import { Connections, type ConnectionsOptions } from './connections.ts'
+import { faultOfOpening, type Where } from './faults.ts'
+import { migrate, type Migrated, type Migration } from './migrate.ts'
+import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
+
+export interface PostgresOptions {
+  readonly url: string
+  readonly schema: string
+  /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
+  readonly prepared: boolean
+  readonly migrate: 'auto' | 'check'
+  /** How long one statement of a claim may take, connecting and commit included. */
+  readonly claimTimeoutMs: number
+  /** A sixth of the shortest lease: a renewal that takes longer is given up and tried again with the next tick (E2). */
+  readonly renewTimeoutMs?: number
+  /** Shown in pg_stat_activity. */
+  readonly instance?: string
+  readonly log?: Log
+  readonly meter?: Pick<Meter, 'store'>
+  /** Another set than the package's, for tests. */
+  readonly migrations?: readonly Migration[]
+}
+
+export type PostgresRecordStore = PostgresRecords
+
+export interface PostgresConnection {
+  /** `postgres at HOST:PORT, database D, schema S`: for banners and errors; never a password. */
+  readonly where: string
+  /**
+   * One try. StoreUnavailable: not reachable, or a replica; try again. StartError: no waiting mends it. May be called
+   * again after either; once it has succeeded it answers the same store.
+   */
+  open: () => Promise<PostgresRecordStore>
+  close: () => Promise<void>
+}
+
+/** A sixth of the default lease of 15 s. */
+const RENEW_MS_MAX = 2_500
+/** A settle is tried again by the gateway; one try may outlast a slow commit of a large answer. */
+const SETTLE_MS_MAX = 5_000
+/** A sweep of thousands of rows, a list without an index, a resolve: nobody's request waits for them. */
+const BACKGROUND_MS_MAX = 30_000
+/** Connecting and asking who is there; migrations themselves are not bounded by it. */
+const OPEN_MS_MAX = 5_000
+/**
+ * Of its statement's time a lock wait gets a quarter: what is undone for a locked row says so itself, well before the
+ * statement's time is over, and the rest of its batch still has its turn.
+ */
+const LOCK_SHARE = 1 / 4
+/** Operators, sweeper and lapse; the loops of background/ take one at a time. */
+const BACKGROUND_CONNECTIONS = 3
+/** gen_random_uuid() without an extension. */
+const SERVER_VERSION_MIN = 130_000
+
+const SILENT: Log = { debug () {}, info () {}, warn () {}, error () {} }
+
+/** Connects at once; see {@link PostgresConnection.open} for the errors. */
+export async function openPostgres (options: PostgresOptions): Promise<PostgresRecordStore> {
+  return await connectPostgres(options).open()
+}
+
+/** Touches no network yet. Throws StartError (exit 2) for a URL that is none. */
+export function connectPostgres (options: PostgresOptions): PostgresConnection {
+  const where = whereOf(options)
+  let opened: Promise<PostgresRecordStore> | null = null
+  return {
+    where: `postgres at ${where.host}, database ${where.database}, schema ${where.schema}`,
+    open () {
+      opened ??= open(options, where).catch((error: unknown) => {
+        opened = null
+        throw error
+      })
+      return opened
+    },
+    async close () {
+      const store = await opened?.catch(() => null)
+      await store?.close()
+    }
+  }
+}
+
+/** `onceway migrate`: applies what is missing and says what it was. */
+export async function migratePostgres (options: Pick<PostgresOptions, 'url' | 'schema' | 'migrations'>): Promise<Migrated> {
+  const where = whereOf(options)
+  return await withClient(options.url, where, (client) => migrate(client, { ...options, mode: 'auto' }))
+}
+
+async function open (options: PostgresOptions, where: Where): Promise<PostgresRecordStore> {
+  const installation = await withClient(options.url, where, async (client) => {
+    await checkServer(client, where, options.log ?? SILENT)
+    const { migrations } = options
+    await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
+    return await readInstallation(client, options.schema)
+  })
+  return new PostgresRecords(installation, {
+    claims: connections(options, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),
+    settles: connections(options, 'settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
+    renewals: connections(options, 'renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
+    background: connections(options, 'background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX)
+  })
+}
+
+function connections (options: PostgresOptions, purpose: string, connectionsMax: number, timeoutMs: number): Connections {
+  const made: ConnectionsOptions = {
+    purpose,
+    pool: { connectionString: options.url, application_name: `onceway ${purpose} ${options.instance ?? ''}`.trim() },
+    schema: escapeIdentifier(options.schema),
+    prepared: options.prepared,
+    connectionsMax,
+    timeoutMs,
+    lockTimeoutMs: Math.max(1, Math.round(timeoutMs * LOCK_SHARE)),
+    log: options.log ?? SILENT,
+    meter: options.meter ?? { store () {} }
+  }
+  return new Connections(made)
+}
+
+function whereOf ({ url, schema }: Pick<PostgresOptions, 'url' | 'schema'>): Where {
+  try {
+    const { user = '', host, port, database = '' } = new Client({ connectionString: url })
+    return { user, host: `${host}:${port}`, database, schema }
+  } catch (error) {
+    throw new StartError('The database URL cannot be read: it should look like postgres://user:password@host:5432/database.', 2, error)
+  }
+}
+
+async function withClient<Result> (url: string, where: Where, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const client = new Client({ connectionString: url, application_name: 'onceway open', connectionTimeoutMillis: OPEN_MS_MAX, keepAlive: true })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return await work(client)
+  } catch (error) {
+    throw faultOfOpening(error, where)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+async function checkServer (client: Client, { user, database }: Where, log: Log): Promise<void> {
+  const { rows: [server] } = await client.query<{ version: number, isolation: string, read_only: string, commits: string }>(
+    `select current_setting('server_version_num')::int as version, current_setting('default_transaction_isolation') as isolation,
+            current_setting('transaction_read_only') as read_only, current_setting('synchronous_commit') as commits`)
+  if (server === undefined) return
+  // A replica may be promoted, or the name may soon point elsewhere: that is worth waiting for.
+  if (server.read_only === 'on') throw new StoreUnavailable('postgres', 'open', false, new Error('the server is read-only, probably a replica'))
+  if (server.version < SERVER_VERSION_MIN) throw new StartError('Postgres 13 or newer is needed: update the server.')
+  if (server.isolation !== 'read committed') {
+    throw new StartError(`The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`)
+  }
+  if (server.commits === 'off') log.warn({ synchronousCommit: 'off' }, 'synchronous_commit is off: a crash of the database may forget claims, and requests would be sent again')
+}
+
+async function readInstallation (client: Client, schema: string): Promise<string> {
+  const { rows: [row] } = await client.query<{ id: string }>(`select id from ${escapeIdentifier(schema)}.installation`)
+  if (row === undefined) throw new StartError(`The schema "${schema}" has lost its installation id: put one row with a new random id into its table installation.`)
+  return row.id
+}

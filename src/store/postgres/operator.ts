@@ -1,0 +1,103 @@
+/** What people do to records: list, resolve, release, delete. Every change writes its audit row in the same transaction. */
+import type { RecordDetail, Row, Token } from '../../core/record.ts'
+import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports.ts'
+import { lockLimit } from './claims.ts'
+import type { Session, Statement } from './connections.ts'
+import { detailColumns, rowColumns, toDetail, toRow, type DetailColumns, type RowColumns } from './rows.ts'
+
+/** $1 id $2 key hash $3 route $4 state, null: any; $5 limit. */
+const LIST: Statement = {
+  name: 'list',
+  writes: false,
+  text: (schema) => `select ${detailColumns('r')}
+  from ${schema}.records r
+ where ($1::bytea is null or r.id = $1) and ($2::bytea is null or r.key_hash = $2)
+   and ($3::text is null or r.route = $3) and ($4::text is null or r.state = $4)
+ order by r.claimed_at desc
+ limit $5`
+}
+
+export async function listRecords (session: Session, filter: RecordFilter): Promise<RecordDetail[]> {
+  const { id = null, keyHash = null, route = null, state = null, limit } = filter
+  return (await session.run<DetailColumns>(LIST, [id, keyHash, route, state, limit])).map(toDetail)
+}
+
+/** The audit's columns of the row that `changed` holds. */
+const audited = (schema: string, action: number) => `audited as (
+  insert into ${schema}.audit (action, record_id, owner, attempt, state, route, request_id, who, why)
+  select $${action}, c.id, c.owner, c.attempt, c.state, c.route, c.request_id, $${action + 1}, $${action + 2} from changed c
+)`
+
+/**
+ * Only from indeterminate, as it was shown. A release only after the row's quarantine: until then the first sending may
+ * still be on its way.
+ */
+const RESOLVE: Statement = {
+  name: 'resolve',
+  writes: true,
+  text: (schema) => `with ${lockLimit(13)}, changed as (
+  update ${schema}.records r
+     set state = $4::text, settled_at = clock_timestamp(), settled_by = $9::text,
+         expires_at = clock_timestamp() + $5::bigint * interval '1 ms', status = $6::smallint, headers = $7::bytea, body = $8::bytea,
+         unknown_stage = null, unknown_code = null
+    from lock_limit
+   where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state = 'indeterminate'
+     and ($4::text <> 'released' or r.settled_at + r.quarantine_ms * interval '1 ms' <= statement_timestamp())
+  returning ${rowColumns('r')}, r.route, r.request_id
+), ${audited(schema, 10)}
+select * from changed`
+}
+
+export async function resolveRecord (session: Session, resolution: Resolution): Promise<OperatorResult> {
+  const { token, outcome, keepMs, status, headers, body, by, audit } = resolution
+  const [changed] = await session.run<RowColumns>(RESOLVE, [
+    token.id, token.owner, token.attempt, outcome, Math.round(keepMs), status, headers, body, by,
+    audit.action, audit.who, audit.why, session.lockTimeout
+  ])
+  return changed === undefined ? await refusal(session, token) : { kind: 'done', row: toRow(changed) }
+}
+
+/** Two leases: every copy of the answer outside the database ends at least one lease before its row. */
+const EXPIRE: Statement = {
+  name: 'expire',
+  writes: true,
+  text: (schema) => `with ${lockLimit(7)}, changed as (
+  update ${schema}.records r
+     set expires_at = least(r.expires_at, clock_timestamp() + 2 * r.lease_ms * interval '1 ms')
+    from lock_limit
+   where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state in ('completed', 'consumed', 'released')
+  returning ${rowColumns('r')}, r.route, r.request_id
+), ${audited(schema, 4)}
+select * from changed`
+}
+
+export async function expireRecord (session: Session, token: Token, audit: AuditEntry): Promise<OperatorResult> {
+  const [changed] = await session.run<RowColumns>(EXPIRE, [
+    token.id, token.owner, token.attempt, audit.action, audit.who, audit.why, session.lockTimeout
+  ])
+  return changed === undefined ? await refusal(session, token) : { kind: 'done', row: toRow(changed) }
+}
+
+const REFUSED_LOOK: Statement = {
+  name: 'refused_look',
+  writes: false,
+  text: (schema) => `select ${rowColumns('r')},
+       (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - clock_timestamp()) * 1000)::float8 as quarantine_left_ms
+  from ${schema}.records r where r.id = $1`
+}
+
+/** The quarantine is said only where it is what stands in the way. */
+async function refusal (session: Session, token: Token): Promise<OperatorResult> {
+  const [found] = await session.run<RowColumns & { quarantine_left_ms: number | null }>(REFUSED_LOOK, [token.id])
+  if (found === undefined) return { kind: 'refused', row: null, quarantineLeftMs: null }
+  const row = toRow(found)
+  return { kind: 'refused', row, quarantineLeftMs: isHeld(row, token) ? positive(found.quarantine_left_ms) : null }
+}
+
+function isHeld (row: Row, token: Token): boolean {
+  return row.state === 'indeterminate' && row.attempt === token.attempt && row.owner.equals(token.owner)
+}
+
+function positive (ms: number | null): number | null {
+  return ms !== null && ms > 0 ? ms : null
+}

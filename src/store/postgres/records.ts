@@ -1,0 +1,194 @@
+/**
+ * The arbiter on Postgres: the lanes, and which connection each statement goes by. Opens nothing (open.ts) and says
+ * nothing in SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
+ */
+import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
+import type { AuditEntry, ClaimResult, Lapsed, LapseOrder, OperatorResult, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import { Lane } from '../lane.ts'
+import { countUnresolved, lapseLeases, pingDatabase, sweepPast } from './background.ts'
+import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
+import type { Connections, Session } from './connections.ts'
+import { provenRolledBack } from './faults.ts'
+import { expireRecord, listRecords, resolveRecord } from './operator.ts'
+import { renewLeases } from './renewals.ts'
+import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
+
+/** By purpose, so that none ever waits for another (P8). */
+export interface Purposes {
+  readonly claims: Connections
+  readonly settles: Connections
+  readonly renewals: Connections
+  readonly background: Connections
+}
+
+/** Insert batches under way at once; take, confirm and look have one connection each beside them. */
+export const INSERT_BATCHES_MAX = 2
+export const CLAIM_CONNECTIONS = INSERT_BATCHES_MAX + 3
+/** Settle batches under way at once, and one connection for settles whose row vanished. */
+export const SETTLE_BATCHES_MAX = 2
+export const SETTLE_CONNECTIONS = SETTLE_BATCHES_MAX + 1
+
+/** Measured: batches of 32 cost a tenth per row of single ones; beyond 64 the gain is gone and the wait is not. */
+const BATCH_MAX = 64
+/** A renewal is a few dozen bytes a row, and one round trip must do for all of a process. */
+const RENEWALS_MAX = 1_000
+/** Above every default limit on executions: the gateway refuses first. */
+const QUEUE_MAX = 20_000
+/** Answers of a batch of settles: one large one must not hold up the small ones behind it for long. */
+const SETTLE_BYTES_MAX = 4 * 1024 * 1024
+/** A row may go between the insert that lost and the look. Each round is one round trip; a third in a row is no accident. */
+const ROUNDS_MAX = 3
+
+/** What became of one item of a batch that as a whole was acknowledged. */
+type Outcome<Result> = { readonly result: Result } | { readonly error: unknown }
+
+export class PostgresRecords implements RecordStore {
+  readonly name = 'postgres'
+  readonly installation: string
+  readonly #purposes: Purposes
+  readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
+  readonly #takes: Lane<TakeOrder, TakeResult>
+  readonly #confirms: Lane<Claim, Outcome<ClaimResult>>
+  readonly #looks: Lane<Buffer, Row | null>
+  readonly #renewals: Lane<Token, RenewResult>
+  readonly #settles: Lane<Settlement, Outcome<SettleResult>>
+  readonly #lost: Lane<LostOrder, SettleResult>
+
+  constructor (installation: string, purposes: Purposes) {
+    const { claims, settles, renewals } = purposes
+    this.installation = installation
+    this.#purposes = purposes
+    const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
+    this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
+    this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })
+    this.#takes = new Lane({ ...shared, name: 'takes', idOf: ({ claim }) => idText(claim), run: (batch) => claims.use('claim_take', (session) => takeAll(session, batch)) })
+    this.#looks = new Lane({ ...shared, name: 'looks', idOf: hex, run: (batch) => claims.use('claim_look', (session) => lookAtAll(session, batch)) })
+    this.#settles = new Lane({ ...shared, name: 'settles', batchesMax: SETTLE_BATCHES_MAX, idOf: ({ token }) => idText(token), bytesOf: answerBytes, batchBytesMax: SETTLE_BYTES_MAX, run: (batch) => settles.use('settle', (session) => settleAll(session, batch)) })
+    this.#lost = new Lane({ ...shared, name: 'settles of lost rows', batchMax: 1, idOf: ({ claim }) => idText(claim), run: (batch) => settles.use('settle_lost', (session) => settleLostAll(session, batch)) })
+    this.#renewals = new Lane<Token, RenewResult>({ ...shared, name: 'renewals', batchMax: RENEWALS_MAX, idOf: idText, provenRolledBack: () => false, run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch)) })
+  }
+
+  async insert (claim: Claim): Promise<ClaimResult> { return resultOf(await this.#inserts.push(claim)) }
+
+  async confirm (claim: Claim): Promise<ClaimResult> { return resultOf(await this.#confirms.push(claim)) }
+
+  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#takes.push({ seen, claim, mayRetry }) }
+
+  look (id: Buffer): Promise<Row | null> { return this.#looks.push(id) }
+
+  renew (tokens: readonly Token[]): Promise<RenewResult[]> { return Promise.all(tokens.map((token) => this.#renewals.push(token))) }
+
+  async settle (settlement: Settlement): Promise<SettleResult> { return resultOf(await this.#settles.push(settlement)) }
+
+  settleLost (settlement: Settlement, claim: Claim): Promise<SettleResult> { return this.#lost.push({ settlement, claim }) }
+
+  lapse (order: LapseOrder): Promise<Lapsed[]> { return this.#background('lapse', (session) => lapseLeases(session, order)) }
+
+  sweep (limit: number): Promise<Swept[]> { return this.#background('sweep', (session) => sweepPast(session, limit)) }
+
+  unresolved (): Promise<Unresolved> { return this.#background('unresolved', countUnresolved) }
+
+  list (filter: RecordFilter): Promise<RecordDetail[]> { return this.#background('list', (session) => listRecords(session, filter)) }
+
+  resolve (resolution: Resolution): Promise<OperatorResult> { return this.#background('resolve', (session) => resolveRecord(session, resolution)) }
+
+  expire (token: Token, audit: AuditEntry): Promise<OperatorResult> { return this.#background('expire', (session) => expireRecord(session, token, audit)) }
+
+  ping (): Promise<void> { return this.#background('ping', pingDatabase) }
+
+  async close (): Promise<void> {
+    const { claims, settles, renewals, background } = this.#purposes
+    await Promise.all([claims.close(), settles.close(), renewals.close(), background.close()])
+  }
+
+  #background<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {
+    return this.#purposes.background.use(operation, work)
+  }
+}
+
+/** Writes claims and answers which were won: insert or confirm. */
+type WriteClaims = (session: Session, claims: readonly Claim[]) => Promise<Map<string, number>>
+
+const insertWon: WriteClaims = async (session, claims) =>
+  new Map((await insertClaims(session, claims)).map((id) => [hex(id), 1]))
+
+const confirmWon: WriteClaims = async (session, claims) =>
+  new Map((await confirmClaims(session, claims)).map(({ id, attempt }) => [hex(id), attempt]))
+
+/**
+ * The first write is the batch's: if it fails, all of it fails. What is lost or acknowledged after it is each item's
+ * own: a look that breaks must not put claims in doubt that were already won.
+ */
+async function claimAll (session: Session, claims: readonly Claim[], write: WriteClaims): Promise<Array<Outcome<ClaimResult>>> {
+  const outcomes = new Map<string, Outcome<ClaimResult>>()
+  let open = await writeOnce(session, claims, write, outcomes)
+  try {
+    for (let round = 1; open.length > 0; round++) {
+      for (const row of await lookAt(session, open.map(({ id }) => id))) outcomes.set(hex(row.id), { result: { kind: 'seen', row } })
+      open = open.filter((claim) => !outcomes.has(idText(claim)))
+      if (open.length === 0) break
+      if (round === ROUNDS_MAX) throw new Error('a row came and went between every insert and the look after it')
+      open = await writeOnce(session, open, write, outcomes)
+    }
+  } catch (error) {
+    for (const claim of open) outcomes.set(idText(claim), { error })
+  }
+  return claims.map((claim) => outcomes.get(idText(claim)) ?? { error: new Error('a claim without an outcome') })
+}
+
+async function writeOnce (session: Session, claims: readonly Claim[], write: WriteClaims, outcomes: Map<string, Outcome<ClaimResult>>): Promise<readonly Claim[]> {
+  const won = await write(session, claims)
+  for (const [id, attempt] of won) outcomes.set(id, { result: { kind: 'won', attempt } })
+  return won.size === claims.length ? [] : claims.filter((claim) => !won.has(idText(claim)))
+}
+
+async function takeAll (session: Session, orders: readonly TakeOrder[]): Promise<TakeResult[]> {
+  const won = new Map((await takeClaims(session, orders)).map(({ id, attempt }) => [hex(id), attempt]))
+  return orders.map(({ claim }) => {
+    const attempt = won.get(idText(claim))
+    return attempt === undefined ? { kind: 'lost' } : { kind: 'won', attempt }
+  })
+}
+
+async function lookAtAll (session: Session, ids: readonly Buffer[]): Promise<Array<Row | null>> {
+  const rows = new Map((await lookAt(session, ids)).map((row) => [hex(row.id), row]))
+  return ids.map((id) => rows.get(hex(id)) ?? null)
+}
+
+async function settleAll (session: Session, settlements: readonly Settlement[]): Promise<Array<Outcome<SettleResult>>> {
+  const settled = await settleRows(session, settlements)
+  const outcomes = new Map<string, Outcome<SettleResult>>(settled.map(({ id, keep_left_ms: keepLeftMs }) => [hex(id), { result: { kind: 'settled', keepLeftMs } }]))
+  const refused = settlements.map(({ token }) => token.id).filter((id) => !outcomes.has(hex(id)))
+  if (refused.length > 0) await lookAtRefused(session, refused, outcomes)
+  return settlements.map(({ token }) => outcomes.get(idText(token)) ?? { result: { kind: 'refused', row: null } })
+}
+
+/** A refusal without its row says nothing: where the look fails, the settle is tried again like any that failed. */
+async function lookAtRefused (session: Session, ids: readonly Buffer[], outcomes: Map<string, Outcome<SettleResult>>): Promise<void> {
+  try {
+    for (const row of await lookAt(session, ids)) outcomes.set(hex(row.id), { result: { kind: 'refused', row } })
+  } catch (error) {
+    for (const id of ids) outcomes.set(hex(id), { error })
+  }
+}
+
+async function settleLostAll (session: Session, orders: readonly LostOrder[]): Promise<SettleResult[]> {
+  const results: SettleResult[] = []
+  for (const order of orders) {
+    const { token, keepMs } = order.settlement
+    const inserted = await insertLost(session, order)
+    results.push(inserted ? { kind: 'settled', keepLeftMs: keepMs } : { kind: 'refused', row: await lookAtOne(session, token.id) })
+  }
+  return results
+}
+
+function resultOf<Result> (outcome: Outcome<Result>): Result {
+  if ('result' in outcome) return outcome.result
+  throw outcome.error
+}
+
+function answerBytes ({ headers, body }: Settlement): number { return (headers?.length ?? 0) + (body?.length ?? 0) }
+
+function idText ({ id }: { readonly id: Buffer }): string { return hex(id) }
+
+function hex (id: Buffer): string { return id.toString('hex') }

@@ -1,0 +1,116 @@
+/** A row's columns as every reader asks for them, and the shapes that come of it. A row that makes no sense is undecodable, never an error. */
+import { OWNER_BYTES, RECORD_STATES, type About, type RecordDetail, type RecordState, type Row, type UnknownReason } from '../../core/record.ts'
+
+/**
+ * Times relative and by the database's clock (P4): what takes something away is compared with statement_timestamp(),
+ * which is old after a lock wait and so the cautious one.
+ */
+export function rowColumns (table: string): string {
+  return `${table}.id, ${table}.state, ${table}.owner, ${table}.attempt, ${table}.fp_alg, ${table}.fingerprint, ${table}.settled_by,
+       ${table}.state = 'claimed' and ${table}.lease_until <= statement_timestamp() as lapsed,
+       coalesce(${table}.expires_at <= statement_timestamp(), false) as past,
+       (extract(epoch from clock_timestamp() - ${table}.claimed_at) * 1000)::float8 as age_ms,
+       (extract(epoch from ${table}.lease_until - clock_timestamp()) * 1000)::float8 as lease_left_ms,
+       (extract(epoch from ${table}.expires_at - clock_timestamp()) * 1000)::float8 as keep_left_ms,
+       ${table}.status, ${table}.headers, ${table}.body, ${table}.unknown_stage, ${table}.unknown_code`
+}
+
+export function detailColumns (table: string): string {
+  return `${rowColumns(table)},
+       ${table}.route, ${table}.method, ${table}.path, ${table}.request_id, ${table}.instance, ${table}.key_hash, ${table}.key_text,
+       (extract(epoch from ${table}.claimed_at) * 1000)::float8 as claimed_at_ms,
+       (extract(epoch from ${table}.settled_at) * 1000)::float8 as settled_at_ms,
+       (extract(epoch from ${table}.expires_at) * 1000)::float8 as expires_at_ms,
+       ${table}.lease_ms, ${table}.quarantine_ms::float8 as quarantine_ms`
+}
+
+export interface RowColumns {
+  readonly id: Buffer
+  readonly state: string
+  readonly owner: Buffer
+  readonly attempt: number
+  readonly fp_alg: number
+  readonly fingerprint: Buffer
+  readonly settled_by: Row['settledBy']
+  readonly lapsed: boolean
+  readonly past: boolean
+  readonly age_ms: number
+  readonly lease_left_ms: number | null
+  readonly keep_left_ms: number | null
+  readonly status: number | null
+  readonly headers: Buffer | null
+  readonly body: Buffer | null
+  readonly unknown_stage: string | null
+  readonly unknown_code: string | null
+}
+
+export interface DetailColumns extends RowColumns {
+  readonly route: string
+  readonly method: string
+  readonly path: string
+  readonly request_id: string
+  readonly instance: string
+  readonly key_hash: Buffer
+  readonly key_text: string | null
+  readonly claimed_at_ms: number
+  readonly settled_at_ms: number | null
+  readonly expires_at_ms: number | null
+  readonly lease_ms: number
+  readonly quarantine_ms: number
+}
+
+export function toRow (columns: RowColumns): Row {
+  return {
+    id: columns.id,
+    state: stateOf(columns),
+    owner: columns.owner,
+    attempt: columns.attempt,
+    fingerprint: { alg: columns.fp_alg, value: columns.fingerprint },
+    settledBy: columns.settled_by,
+    lapsed: columns.lapsed,
+    past: columns.past,
+    ageMs: columns.age_ms,
+    leaseLeftMs: columns.lease_left_ms,
+    keepLeftMs: columns.keep_left_ms,
+    status: columns.status,
+    headers: columns.headers,
+    body: columns.body,
+    reason: reasonOf(columns)
+  }
+}
+
+export function toDetail (columns: DetailColumns): RecordDetail {
+  return {
+    ...toRow(columns),
+    about: aboutOf(columns),
+    claimedAtMs: columns.claimed_at_ms,
+    settledAtMs: columns.settled_at_ms,
+    expiresAtMs: columns.expires_at_ms,
+    leaseMs: columns.lease_ms,
+    quarantineMs: columns.quarantine_ms
+  }
+}
+
+/** A newer release may know more states; a hand or a broken disk may have written anything. */
+function stateOf (columns: RowColumns): Row['state'] {
+  const known = RECORD_STATES.some((state) => state === columns.state)
+  if (!known || columns.owner.length !== OWNER_BYTES) return 'undecodable'
+  const state = columns.state as RecordState
+  return state === 'completed' && (columns.headers === null || columns.body === null || columns.status === null) ? 'undecodable' : state
+}
+
+function reasonOf ({ unknown_stage: stage, unknown_code: code }: RowColumns): UnknownReason | null {
+  return stage === null ? null : { stage: stage as UnknownReason['stage'], code: code ?? '' }
+}
+
+function aboutOf (columns: DetailColumns): About {
+  return {
+    route: columns.route,
+    method: columns.method,
+    path: columns.path,
+    requestId: columns.request_id,
+    instance: columns.instance,
+    keyHash: columns.key_hash,
+    keyText: columns.key_text
+  }
+}

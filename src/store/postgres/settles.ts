@@ -1,0 +1,107 @@
+/**
+ * Settle and release: one compare-and-set statement on owner, attempt and state (P7), on connections that no claim uses
+ * (P8); and the insert of an outcome whose row vanished in a failover.
+ */
+import type { Claim, Row, Settlement } from '../../core/record.ts'
+import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
+import { lockLimit, lookAt } from './claims.ts'
+import type { Session, Statement } from './connections.ts'
+
+export interface Settled { readonly id: Buffer, readonly keep_left_ms: number }
+
+const SETTLE: Statement = {
+  name: 'settle',
+  writes: true,
+  text: (schema) => `with ${lockLimit(11)}, want as materialized (
+  select * from unnest($1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::bytea[], $8::bytea[],
+                       $9::text[], $10::text[])
+           as w (id, owner, attempt, outcome, keep_ms, status, headers, body, unknown_stage, unknown_code)
+   cross join lock_limit
+), held as materialized (
+  select r.id from ${schema}.records r join want w on w.id = r.id
+   where r.owner = w.owner and r.attempt = w.attempt
+     and (r.state = 'claimed'
+          or (r.state = 'indeterminate' and w.outcome <> 'indeterminate')
+          or (r.state = 'released' and r.settled_by in ('probe', 'operator') and w.outcome in ('completed', 'consumed')))
+   order by r.id
+     for no key update of r
+)
+update ${schema}.records r
+   set state = w.outcome, lease_until = null, settled_at = clock_timestamp(), settled_by = 'owner',
+       expires_at = clock_timestamp() + w.keep_ms * interval '1 ms',
+       status = w.status, headers = w.headers, body = w.body,
+       unknown_stage = w.unknown_stage, unknown_code = w.unknown_code
+  from want w, held h
+ where r.id = h.id and w.id = h.id
+returning r.id, (extract(epoch from r.expires_at - clock_timestamp()) * 1000)::float8 as keep_left_ms`
+}
+
+/** What is not in the answer was not mine to settle, or is not there: look on the same connection. */
+export async function settleRows (session: Session, settlements: readonly Settlement[]): Promise<Settled[]> {
+  return await session.run<Settled>(SETTLE, [
+    byteas(settlements.map(({ token }) => token.id)),
+    byteas(settlements.map(({ token }) => token.owner)),
+    integers(settlements.map(({ token }) => token.attempt)),
+    texts(settlements.map(({ outcome }) => outcome)),
+    bigints(settlements.map(({ keepMs }) => keepMs)),
+    smallints(settlements.map(({ status }) => status)),
+    byteas(settlements.map(({ headers }) => headers)),
+    byteas(settlements.map(({ body }) => body)),
+    texts(settlements.map(({ reason }) => reason?.stage ?? null)),
+    texts(settlements.map(({ reason }) => reason?.code ?? null)),
+    session.lockTimeout
+  ])
+}
+
+export interface LostOrder { readonly settlement: Settlement, readonly claim: Claim }
+
+const DATABASE_TIME: Statement = {
+  name: 'database_time',
+  writes: false,
+  text: () => 'select extract(epoch from clock_timestamp())::float8 as seconds'
+}
+
+/**
+ * $1 not after, in seconds: the database's time as just read on this connection, plus one lease. A copy of this statement
+ * that a network delivers later inserts nothing, else it would bring back a record that was kept, expired and swept.
+ */
+const SETTLE_LOST: Statement = {
+  name: 'settle_lost',
+  writes: true,
+  text: (schema) => `with ${lockLimit(2)}
+insert into ${schema}.records (id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
+       route, method, path, request_id, instance, key_hash, key_text,
+       claimed_at, settled_at, settled_by, expires_at, status, headers, body, unknown_stage, unknown_code)
+select $3::bytea, $4::text, $5::bytea, $6::int, $7::smallint, $8::bytea, $9::int, $10::bigint, $11::bigint,
+       $12::text, $13::text, $14::text, $15::text, $16::text, $17::bytea, $18::text,
+       clock_timestamp(), clock_timestamp(), 'owner', clock_timestamp() + $19::bigint * interval '1 ms',
+       $20::smallint, $21::bytea, $22::bytea, $23::text, $24::text
+  from lock_limit
+ where $4::text in ('completed', 'consumed', 'indeterminate')
+   and clock_timestamp() < to_timestamp($1::float8)
+on conflict (id) do nothing
+returning id`
+}
+
+/** true: inserted and acknowledged. */
+export async function insertLost (session: Session, { settlement, claim }: LostOrder): Promise<boolean> {
+  const { token, outcome, keepMs, status, headers, body, reason } = settlement
+  const { about, fingerprint } = claim
+  const notAfter = await databaseSeconds(session) + claim.leaseMs / 1000
+  const rows = await session.run(SETTLE_LOST, [
+    notAfter, session.lockTimeout,
+    token.id, outcome, token.owner, token.attempt, fingerprint.alg, fingerprint.value, claim.leaseMs, Math.round(claim.unknownKeepMs), Math.round(claim.quarantineMs),
+    about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText,
+    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null
+  ])
+  return rows.length > 0
+}
+
+async function databaseSeconds (session: Session): Promise<number> {
+  const [row] = await session.run<{ seconds: number }>(DATABASE_TIME, [])
+  return row?.seconds ?? 0
+}
+
+export async function lookAtOne (session: Session, id: Buffer): Promise<Row | null> {
+  return (await lookAt(session, [id]))[0] ?? null
+}

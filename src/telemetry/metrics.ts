@@ -1,0 +1,115 @@
+/**
+ * Every metric, declared here and nowhere else. Base units are seconds, counters end in _total. Labels come from the
+ * configuration or from closed sets: never a key, a tenant, a path or a message, so that the number of series is bounded.
+ */
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import type { Meter } from '../ports.ts'
+import { VERSION } from '../version.ts'
+
+/**
+ * Seconds of whole requests: a replay from memory takes a tenth of a millisecond, a payment some seconds, the slowest
+ * default (`upstream.timeout`) five minutes. Roughly ×2.5 a step: a quantile is good to its neighbour.
+ */
+const REQUEST_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+/** Seconds of one store operation: 0.1 ms (a look, local disk) to the claim time-out of 2 s and a bit beyond. */
+const STORE_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
+
+const MS_PER_SECOND = 1000
+
+export interface Metrics extends Meter {
+  /** The exposition of all metrics, and its media type. */
+  expose: () => Promise<{ contentType: string, text: string }>
+}
+
+/** `processMetrics`: also those of the process itself (CPU, memory, event loop); false where a test wants ours alone. */
+export function createMetrics ({ processMetrics = true } = {}): Metrics {
+  const registry = new Registry()
+  if (processMetrics) collectDefaultMetrics({ register: registry })
+  buildInfo(registry)
+  return {
+    ...requestMeter(registry),
+    ...storeMeter(registry),
+    ...recordMeter(registry),
+    expose: async () => ({ contentType: registry.contentType, text: await registry.metrics() })
+  }
+}
+
+type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit'>
+
+function requestMeter (registry: Registry): RequestMeter {
+  const { counter, gauge, histogram } = declare(registry)
+  const requests = counter('onceway_requests_total', 'Guarded requests, by what became of them.', ['route', 'outcome'])
+  const seconds = histogram('onceway_request_duration_seconds', 'Guarded requests, from the whole head to the end of the answer.', ['route'], REQUEST_BUCKETS)
+  const keyless = counter('onceway_keyless_requests_total', 'Requests on a guarded route that carried no key and passed through.', ['route'])
+  const ignored = counter('onceway_ignored_requests_total', 'Unsafe requests that carried a key and met no policy: a hole in the routes.', [])
+  const upstream = histogram('onceway_upstream_duration_seconds', 'One sending to the upstream, by its result.', ['route', 'result'], REQUEST_BUCKETS)
+  const executions = gauge('onceway_executions', 'Executions under way in this process.')
+  const waiters = gauge('onceway_waiters', 'Client connections that wait for an execution.')
+  const splits = counter('onceway_scope_splits_total', 'The same route, key and fingerprint under another scope: perhaps a retry whose credential was renewed.', ['route'])
+  return {
+    request: (route, outcome, ms) => {
+      requests.inc({ route, outcome })
+      seconds.observe({ route }, ms / MS_PER_SECOND)
+    },
+    keyless: (route) => { keyless.inc({ route }) },
+    ignored: () => { ignored.inc() },
+    upstream: (route, result, ms) => { upstream.observe({ route, result }, ms / MS_PER_SECOND) },
+    executions: (delta) => { executions.inc(delta) },
+    waiters: (delta) => { waiters.inc(delta) },
+    scopeSplit: (route) => { splits.inc({ route }) }
+  }
+}
+
+function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker'> {
+  const { counter, gauge, histogram } = declare(registry)
+  const seconds = histogram('onceway_store_duration_seconds', 'One operation of a store.', ['store', 'operation'], STORE_BUCKETS)
+  const errors = counter('onceway_store_errors_total', 'Operations of a store that failed.', ['store', 'operation'])
+  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again.')
+  return {
+    store: (store, operation, ok, ms) => {
+      seconds.observe({ store, operation }, ms / MS_PER_SECOND)
+      if (!ok) errors.inc({ store, operation })
+    },
+    breaker: (open) => { breaker.set(open ? 1 : 0) }
+  }
+}
+
+type RecordMeter = Pick<Meter, 'leaseLost' | 'settleFenced' | 'settleRetried' | 'swept' | 'lapsed' | 'indeterminate' | 'unresolved'>
+
+function recordMeter (registry: Registry): RecordMeter {
+  const { counter, gauge } = declare(registry)
+  const leasesLost = counter('onceway_leases_lost_total', 'Executions whose lease was lost while they ran.', ['route'])
+  const fenced = counter('onceway_settles_fenced_total', 'Settles that came after the record had gone to somebody else.', ['route'])
+  const retried = counter('onceway_settles_retried_total', 'Settles that had to be tried again.', ['route'])
+  const swept = counter('onceway_records_swept_total', 'Records deleted after their retention, by state.', ['state'])
+  const lapsed = counter('onceway_records_lapsed_total', 'Claims whose lease ended without a settle.', [])
+  const unknown = counter('onceway_indeterminate_total', 'Executions whose outcome is not known, by the stage that failed.', ['route', 'stage'])
+  const unresolved = gauge('onceway_indeterminate_unresolved', 'Records in the store whose outcome is not known.')
+  const oldest = gauge('onceway_indeterminate_oldest_seconds', 'How long the oldest of them has been so; 0: there is none.')
+  return {
+    leaseLost: (route) => { leasesLost.inc({ route }) },
+    settleFenced: (route) => { fenced.inc({ route }) },
+    settleRetried: (route) => { retried.inc({ route }) },
+    swept: (state, count) => { swept.inc({ state }, count) },
+    lapsed: (count) => { lapsed.inc(count) },
+    indeterminate: (route, stage) => { unknown.inc({ route, stage }) },
+    unresolved: ({ count, oldestMs }) => {
+      unresolved.set(count)
+      oldest.set((oldestMs ?? 0) / MS_PER_SECOND)
+    }
+  }
+}
+
+function buildInfo (registry: Registry): void {
+  const info = new Gauge({ name: 'onceway_build_info', help: 'Always 1; which build this is.', labelNames: ['version', 'node'], registers: [registry] })
+  info.set({ version: VERSION, node: process.version }, 1)
+}
+
+function declare (registry: Registry) {
+  const registers = [registry]
+  return {
+    counter: <L extends string>(name: string, help: string, labelNames: L[]) => new Counter({ name, help, labelNames, registers }),
+    gauge: (name: string, help: string) => new Gauge({ name, help, registers }),
+    histogram: <L extends string>(name: string, help: string, labelNames: L[], buckets: number[]) => new Histogram({ name, help, labelNames, buckets, registers })
+  }
+}

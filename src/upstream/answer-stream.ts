@@ -1,0 +1,90 @@
+/**
+ * The body of an answer that is not buffered: chunks from undici to one reader, with back-pressure. A reader that leaves
+ * does not end the exchange (E1): `destroy` lets the rest run to its end unread.
+ */
+import type { Dispatcher } from 'undici'
+
+/** Unread bytes at which the upstream is asked to wait. */
+const UNREAD_BYTES_MAX = 256 * 1024
+
+type Waiting = PromiseWithResolvers<IteratorResult<Buffer, undefined>>
+
+export class AnswerStream implements AsyncIterable<Buffer> {
+  readonly #controller: Dispatcher.DispatchController
+  #unread: Buffer[] = []
+  #unreadBytes = 0
+  #ended = false
+  #failure: Error | null = null
+  #discarding = false
+  #waiting: Waiting | null = null
+
+  constructor (controller: Dispatcher.DispatchController) {
+    this.#controller = controller
+  }
+
+  /** false: the reader is behind; pause until it has caught up. */
+  push (chunk: Buffer): boolean {
+    if (this.#discarding) return true
+    if (this.#waiting !== null) {
+      this.#hand(this.#waiting, chunk)
+      return true
+    }
+    this.#unread.push(chunk)
+    this.#unreadBytes += chunk.length
+    return this.#unreadBytes < UNREAD_BYTES_MAX
+  }
+
+  end (): void {
+    this.#ended = true
+    this.#finish()
+  }
+
+  fail (error: Error): void {
+    this.#failure = error
+    this.#finish()
+  }
+
+  destroy (): void {
+    this.#discarding = true
+    this.#unread = []
+    this.#unreadBytes = 0
+    this.#controller.resume()
+    this.#finish()
+  }
+
+  [Symbol.asyncIterator] (): AsyncIterator<Buffer, undefined> {
+    return {
+      next: async () => await this.#next(),
+      return: async () => {
+        this.destroy()
+        return { done: true, value: undefined }
+      }
+    }
+  }
+
+  async #next (): Promise<IteratorResult<Buffer, undefined>> {
+    const chunk = this.#unread.shift()
+    if (chunk !== undefined) {
+      this.#unreadBytes -= chunk.length
+      if (this.#unreadBytes === 0) this.#controller.resume()
+      return { done: false, value: chunk }
+    }
+    if (this.#failure !== null) throw this.#failure
+    if (this.#ended || this.#discarding) return { done: true, value: undefined }
+    this.#waiting = Promise.withResolvers()
+    return await this.#waiting.promise
+  }
+
+  #hand (waiting: Waiting, chunk: Buffer): void {
+    this.#waiting = null
+    waiting.resolve({ done: false, value: chunk })
+  }
+
+  #finish (): void {
+    const waiting = this.#waiting
+    if (waiting === null) return
+    this.#waiting = null
+    if (this.#failure !== null) waiting.reject(this.#failure)
+    else waiting.resolve({ done: true, value: undefined })
+  }
+}

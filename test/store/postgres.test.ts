@@ -1,0 +1,14 @@
+/** The Postgres store passes the suite of its port, on a real server, with named statements and without. */
+import { after, describe, type TestContext } from 'node:test'
+import { recordStoreConformance } from '../conformance/record-store.ts'
+import { needs } from '../harness/needs.ts'
+import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
+import { openWorld } from './postgres-world.ts'
+
+describe('records in Postgres', needs('postgres'), () => {
+  let server: Promise<PostgresServer> | null = null
+  after(async () => { await (await server)?.stop() })
+
+  recordStoreConformance('postgres', async (t: TestContext) => await openWorld(t, await (server ??= startPostgres())))
+  recordStoreConformance('postgres, unnamed statements', async (t: TestContext) => await openWorld(t, await (server ??= startPostgres()), { prepared: false }))
+})
