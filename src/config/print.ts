@@ -1,7 +1,10 @@
 /** The effective configuration as YAML, for people: every default filled in, every override applied, every secret masked. */
 import { stringify } from 'yaml'
 import { fingerprintOf } from './policy.ts'
-import type { ConfigFile } from './schema.ts'
+import { fileSchema } from './schema.ts'
+import type { ConfigFile, SchemaNode } from './schema.ts'
+import { patternChild } from './schema-walk.ts'
+import { isTree } from './tree.ts'
 
 const MASK = '***'
 /** Names of headers whose values open doors. */
@@ -10,7 +13,7 @@ const SECRET_HEADER = /authorization|cookie|token|secret|password|credential|api
 /** `effective`: as load() gives it. */
 export function printConfig (effective: ConfigFile): string {
   const { admin, stores, upstreams, routes } = effective
-  return stringify({
+  const shown = {
     ...effective,
     admin: { ...admin, ...(admin.token !== undefined && { token: MASK }) },
     stores: {
@@ -21,7 +24,17 @@ export function printConfig (effective: ConfigFile): string {
     routes: routes.map((route) => route.idempotency === undefined
       ? route
       : { ...route, idempotency: { ...route.idempotency, fingerprint: fingerprintOf(route.idempotency) } })
-  }, { lineWidth: 0, aliasDuplicateObjects: false })
+  }
+  return stringify(inSchemaOrder(shown, fileSchema()), { lineWidth: 0, aliasDuplicateObjects: false })
+}
+
+/** Members in the order of the reference, wherever they came from: two printed configurations can be compared line by line. */
+function inSchemaOrder (value: unknown, schema: SchemaNode | undefined): unknown {
+  if (Array.isArray(value)) return value.map((item) => inSchemaOrder(item, schema?.items))
+  if (!isTree(value) || schema === undefined) return value
+  const branch = schema.anyOf?.find(({ properties }) => properties !== undefined) ?? schema
+  const names = [...new Set([...Object.keys(branch.properties ?? {}), ...Object.keys(value)])].filter((name) => Object.hasOwn(value, name))
+  return Object.fromEntries(names.map((name) => [name, inSchemaOrder(value[name], branch.properties?.[name] ?? patternChild(branch))]))
 }
 
 /** Without its password, wherever a URL can carry one. */

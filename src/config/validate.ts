@@ -28,8 +28,14 @@ export function validate (tree: unknown): Mistake[] {
  * `broken`: what is still wrong then (something required is missing).
  */
 export function repair (tree: unknown, mistakes: readonly Mistake[]): { broken: Path[] } {
-  for (const { path } of mistakes) if (path.length > 0) removeAt(tree, path)
+  for (const { path } of mistakes) if (path.length > 0) removeAt(tree, removable(path))
   return { broken: validate(tree).map(({ path }) => path) }
+}
+
+/** Of a list inside a route the whole list goes, so that its default comes and the route is sound again; other lists keep their places. */
+function removable (path: Path): Path {
+  const inList = typeof path.at(-1) === 'number' && path.length > 2
+  return inList && path[0] === 'routes' ? path.slice(0, -1) : path
 }
 
 function asMistake (error: ErrorObject, tree: unknown): Mistake {

@@ -97,6 +97,7 @@ export function violation (stored: Stored): string | null {
   if (claimed !== (stored.leaseUntilMs !== null)) return 'claimed must have a lease, and nothing else may'
   if (claimed !== (stored.expiresAtMs === null)) return 'everything but claimed must expire'
   if (claimed !== (stored.settledBy === null)) return 'everything but claimed must say who settled it'
+  if (claimed !== (stored.settledAtMs === null)) return 'everything but claimed must say when it was settled'
   if ((stored.state === 'completed') !== (stored.body !== null)) return 'completed must have a body, and nothing else may'
   if ((stored.state === 'completed' || stored.state === 'consumed') && stored.status === null) return 'completed and consumed must have a status'
   return null

@@ -32,8 +32,13 @@ export class Contact {
     this.#sinceMs = null
   }
 
+  /** The last word from the arbiter was an answer, and not long ago. */
+  standing (): boolean {
+    return this.#sinceMs !== null && this.#clock.monotonicMs() - this.#lastMs <= this.#silenceMs
+  }
+
   mayLapse (): boolean {
     const now = this.#clock.monotonicMs()
-    return this.#sinceMs !== null && now - this.#lastMs <= this.#silenceMs && now - this.#sinceMs >= this.#leaseMs
+    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs
   }
 }

@@ -11,6 +11,7 @@ import { Contact } from './contact.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
 import { Leases } from './leases.ts'
+import { observed } from './observed.ts'
 import { pause } from './patience.ts'
 import { RecentAnswers } from './recent.ts'
 import { ScopeSplits } from './scope-splits.ts'
@@ -43,10 +44,10 @@ export class Gateway {
   refusing = false
 
   constructor (world: World, shortestLeaseMs = world.longestLeaseMs) {
-    this.world = world
+    this.contact = new Contact(world.clock, world.longestLeaseMs, world.longestLeaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
+    this.world = { ...world, records: observed(world.records, this.contact) }
     this.recent = new RecentAnswers(world.clock, RECENT_BYTES_MAX)
     this.leases = new Leases(this, shortestLeaseMs)
-    this.contact = new Contact(world.clock, world.longestLeaseMs, world.longestLeaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
     this.watches = new Watches(world)
     this.buffered = new Budget(world.limits.bufferedBytes)
     this.unsettled = new Budget(world.limits.unsettledBytes)

@@ -54,7 +54,7 @@ export async function createServer (options: ServerOptions): Promise<FastifyInst
     clientErrorHandler: (error, socket) => { answerClientError(error, socket, options.problemBaseUri) },
     frameworkErrors: (error, request, reply) => { sendProblem(reply as unknown as FastifyReply, 'bad-request', request.id, options.problemBaseUri, { detail: error.message }) }
   })
-  for (const method of METHODS) if (!NOT_ROUTED.has(method)) server.addHttpMethod(method, { hasBody: method !== 'GET' && method !== 'HEAD' && method !== 'TRACE' })
+  for (const method of METHODS) if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
   const guarded = new GuardedRequests(options)
   server.addHook('onRequest', (request, reply, next) => { guarded.onRequest(request, reply, next) })
   server.setNotFoundHandler((request, reply) => { sendProblem(reply, 'no-route', request.id, options.problemBaseUri) })

@@ -43,7 +43,7 @@ export async function startPostgres (): Promise<PostgresServer> {
   if (given) return givenServer(given)
   const source = findServer('postgres')
   if (source.kind === 'none') throw new Error(source.why)
-  return source.kind === 'docker' ? startContainer() : await startBinaries(source.directory)
+  return source.kind === 'docker' ? startContainer() : startBinaries(source.directory)
 }
 
 async function startBinaries (binaries: string): Promise<PostgresServer> {

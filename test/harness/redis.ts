@@ -38,7 +38,7 @@ export async function startRedis (options: RedisOptions = {}): Promise<RedisServ
   const source = findServer('redis')
   if (source.kind === 'none') throw new Error(source.why)
   const args = [...PERSIST_NOTHING, ...options.args ?? []]
-  return source.kind === 'docker' ? await startContainer(args) : await startBinary(join(source.directory, 'redis-server'), args)
+  return source.kind === 'docker' ? startContainer(args) : startBinary(join(source.directory, 'redis-server'), args)
 }
 
 async function startBinary (file: string, args: readonly string[]): Promise<RedisServer> {

@@ -9,6 +9,6 @@ describe('records in Postgres', needs('postgres'), () => {
   let server: Promise<PostgresServer> | null = null
   after(async () => { await (await server)?.stop() })
 
-  recordStoreConformance('postgres', async (t: TestContext) => await openWorld(t, await (server ??= startPostgres())))
-  recordStoreConformance('postgres, unnamed statements', async (t: TestContext) => await openWorld(t, await (server ??= startPostgres()), { prepared: false }))
+  recordStoreConformance('postgres', async (t: TestContext) => openWorld(t, await (server ??= startPostgres())))
+  recordStoreConformance('postgres, unnamed statements', async (t: TestContext) => openWorld(t, await (server ??= startPostgres()), { prepared: false }))
 })

@@ -102,7 +102,7 @@ returning r.id, r.owner, r.attempt`
 }
 
 export async function takeClaims (session: Session, orders: readonly TakeOrder[]): Promise<Won[]> {
-  return await session.run<Won>(CLAIM_TAKE, [
+  return session.run<Won>(CLAIM_TAKE, [
     ...claimValues(orders.map((order) => order.claim)),
     session.lockTimeout,
     byteas(orders.map((order) => order.seen.owner)),
@@ -124,7 +124,7 @@ returning id, owner, attempt`
 
 /** A row back is mine, claimed, and durable. */
 export async function confirmClaims (session: Session, claims: readonly Claim[]): Promise<Won[]> {
-  return await session.run<Won>(CLAIM_CONFIRM, [...claimValues(claims), session.lockTimeout])
+  return session.run<Won>(CLAIM_CONFIRM, [...claimValues(claims), session.lockTimeout])
 }
 
 function claimValues (claims: readonly Claim[]): Values {

@@ -63,7 +63,7 @@ const SILENT: Log = { debug () {}, info () {}, warn () {}, error () {} }
 
 /** Connects at once; see {@link PostgresConnection.open} for the errors. */
 export async function openPostgres (options: PostgresOptions): Promise<PostgresRecordStore> {
-  return await connectPostgres(options).open()
+  return connectPostgres(options).open()
 }
 
 /** Touches no network yet. Throws StartError (exit 2) for a URL that is none. */
@@ -89,7 +89,7 @@ export function connectPostgres (options: PostgresOptions): PostgresConnection {
 /** `onceway migrate`: applies what is missing and says what it was. */
 export async function migratePostgres (options: Pick<PostgresOptions, 'url' | 'schema' | 'migrations'>): Promise<Migrated> {
   const where = whereOf(options)
-  return await withClient(options.url, where, (client) => migrate(client, { ...options, mode: 'auto' }))
+  return withClient(options.url, where, (client) => migrate(client, { ...options, mode: 'auto' }))
 }
 
 async function open (options: PostgresOptions, where: Where): Promise<PostgresRecordStore> {
@@ -97,7 +97,7 @@ async function open (options: PostgresOptions, where: Where): Promise<PostgresRe
     await checkServer(client, where, options.log ?? SILENT)
     const { migrations } = options
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
-    return await readInstallation(client, options.schema)
+    return readInstallation(client, options.schema)
   })
   return new PostgresRecords(installation, {
     claims: connections(options, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),

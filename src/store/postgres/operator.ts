@@ -54,7 +54,7 @@ export async function resolveRecord (session: Session, resolution: Resolution): 
     token.id, token.owner, token.attempt, outcome, Math.round(keepMs), status, headers, body, by,
     audit.action, audit.who, audit.why, session.lockTimeout
   ])
-  return changed === undefined ? await refusal(session, token) : { kind: 'done', row: toRow(changed) }
+  return changed === undefined ? refusal(session, token) : { kind: 'done', row: toRow(changed) }
 }
 
 /** Two leases: every copy of the answer outside the database ends at least one lease before its row. */
@@ -75,7 +75,7 @@ export async function expireRecord (session: Session, token: Token, audit: Audit
   const [changed] = await session.run<RowColumns>(EXPIRE, [
     token.id, token.owner, token.attempt, audit.action, audit.who, audit.why, session.lockTimeout
   ])
-  return changed === undefined ? await refusal(session, token) : { kind: 'done', row: toRow(changed) }
+  return changed === undefined ? refusal(session, token) : { kind: 'done', row: toRow(changed) }
 }
 
 const REFUSED_LOOK: Statement = {

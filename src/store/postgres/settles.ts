@@ -38,7 +38,7 @@ returning r.id, (extract(epoch from r.expires_at - clock_timestamp()) * 1000)::f
 
 /** What is not in the answer was not mine to settle, or is not there: look on the same connection. */
 export async function settleRows (session: Session, settlements: readonly Settlement[]): Promise<Settled[]> {
-  return await session.run<Settled>(SETTLE, [
+  return session.run<Settled>(SETTLE, [
     byteas(settlements.map(({ token }) => token.id)),
     byteas(settlements.map(({ token }) => token.owner)),
     integers(settlements.map(({ token }) => token.attempt)),

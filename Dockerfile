@@ -1,0 +1,30 @@
+# Build: type-strip and check once, keep only what runs.
+FROM node:24-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# The `node` dev dependency brings a second Node for machines without one; the image has its own.
+RUN npm ci --ignore-scripts
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN node_modules/.bin/tsc -p tsconfig.build.json && npm prune --omit=dev --ignore-scripts
+
+FROM node:24-bookworm-slim
+LABEL org.opencontainers.image.title="onceway" \
+      org.opencontainers.image.description="Idempotency-key gateway: a reverse proxy that makes any HTTP endpoint safe to retry" \
+      org.opencontainers.image.licenses="Apache-2.0"
+WORKDIR /app
+ENV NODE_ENV=production
+COPY --from=build /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+COPY package.json LICENSE ./
+COPY migrations ./migrations
+COPY schema ./schema
+# The embedded store's file; unused with Postgres. Everything else may be read-only.
+RUN mkdir -p /data && chown 65532:65532 /data
+USER 65532:65532
+VOLUME /data
+EXPOSE 8080 8081
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["node", "dist/main.js", "healthcheck"]
+ENTRYPOINT ["node", "dist/main.js"]
+CMD ["serve", "--config", "/etc/onceway/onceway.yaml", "--data-dir", "/data"]

@@ -1,0 +1,146 @@
+/**
+ * The composition root: a configuration becomes stores, a gateway, its background and two listeners, and they come down
+ * in order again. The only file that constructs drivers.
+ */
+import type { AddressInfo } from 'node:net'
+import { hostname } from 'node:os'
+import type { FastifyInstance } from 'fastify'
+import { heartbeat } from './background/heartbeat.ts'
+import { sweeper } from './background/sweeper.ts'
+import { banner } from './banner.ts'
+import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
+import type { Config } from './config/config.ts'
+import type { GuardedRoute } from './core/policy.ts'
+import { StartError } from './errors.ts'
+import { Gateway } from './gateway/gateway.ts'
+import { pause } from './gateway/patience.ts'
+import { createAdmin } from './http/admin.ts'
+import type { Readiness } from './http/admin.ts'
+import { PeerTrust } from './http/peer.ts'
+import { createServer } from './http/server.ts'
+import { JoseVerifier } from './identity/jwt.ts'
+import { compileRoutes } from './routing/match.ts'
+import { Stores } from './stores.ts'
+import { createLog } from './telemetry/log.ts'
+import { createMetrics } from './telemetry/metrics.ts'
+import { UndiciUpstream } from './upstream/sender.ts'
+
+export interface App {
+  readonly url: string
+  readonly adminUrl: string
+  /** Drains (contract §6) and closes everything. Never rejects. */
+  readonly stop: () => Promise<void>
+}
+
+/** After the drain's end: what was sent is settled as indeterminate, which takes a statement or two. */
+const CUT_OFF_MS = 5_000
+/** The default lease, where no route guards. */
+const LEASE_MS = 15_000
+
+export async function startApp (config: Config, options: { readonly announce: (line: string) => void }): Promise<App> {
+  const instance = `${hostname()}-${process.pid}`
+  const log = createLog({ level: config.log.level, instance })
+  const metrics = createMetrics()
+  const leases = leasesOf(config)
+  const stores = await Stores.open(config, { log, meter: metrics, instance, shortestLeaseMs: leases.shortestMs })
+  const upstream = new UndiciUpstream(config.upstreams)
+  const gateway = new Gateway({
+    records: stores.records,
+    locks: stores.locks,
+    upstream,
+    tokens: new JoseVerifier(),
+    clock: SYSTEM_CLOCK,
+    random: SYSTEM_RANDOM,
+    meter: metrics,
+    log,
+    instance,
+    limits: config.limits,
+    claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
+    longestLeaseMs: leases.longestMs,
+    copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0
+  }, leases.shortestMs)
+  const phase = { draining: false }
+  const server = await createServer({
+    gateway,
+    routes: compileRoutes(config.routes),
+    problemBaseUri: config.problemBaseUri,
+    peers: new PeerTrust(config.trustProxies),
+    log,
+    meter: metrics,
+    closing: () => phase.draining
+  })
+  const admin = createAdmin({ readiness: () => readinessOf(gateway, stores, phase.draining), mode: config.admin.readiness, metrics, log })
+  const services = [heartbeat(gateway), sweeper(gateway)]
+  const close = async (): Promise<void> => {
+    await Promise.allSettled(services.map(async service => { await service.stop() }))
+    gateway.stop()
+    await Promise.allSettled([server.close(), admin.close()])
+    await Promise.allSettled([upstream.close(), stores.close()])
+  }
+  try {
+    const adminUrl = await listen(admin, config.admin, 'admin')
+    const url = await listen(server, config.listen, 'guarded')
+    for (const service of services) service.start()
+    for (const line of banner(config, stores.where, url, adminUrl)) options.announce(line)
+    return { url, adminUrl, stop: async () => { await drain(config, gateway, server, phase, log); await close() } }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** A claim has this long where no database's own limit says otherwise (P6). */
+const CLAIM_WITHIN_MS = 2_000
+
+/** Contract §6: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
+async function drain (config: Config, gateway: Gateway, server: FastifyInstance, phase: { draining: boolean }, log: { info: (fields: object, message: string) => void }): Promise<void> {
+  if (phase.draining) return
+  phase.draining = true
+  log.info({ executions: gateway.executions.size, delayMs: config.drain.delayMs, timeoutMs: config.drain.timeoutMs }, 'draining')
+  await pause(SYSTEM_CLOCK, config.drain.delayMs)
+  gateway.refusing = true
+  const closed = new Promise<void>(resolve => { server.server.close(() => { resolve() }) })
+  const endsAt = performance.now() + config.drain.timeoutMs
+  const finished = await gateway.idle(config.drain.timeoutMs)
+  if (!finished) {
+    log.info({ executions: gateway.executions.size }, 'drain is over; what still runs is cut off')
+    gateway.cutOff()
+    await gateway.idle(CUT_OFF_MS)
+  }
+  await Promise.race([closed, pause(SYSTEM_CLOCK, Math.max(ANSWERS_MS, endsAt - performance.now()))])
+  server.server.closeAllConnections()
+}
+
+/** The last answers are on their way to their clients. */
+const ANSWERS_MS = 500
+
+function readinessOf (gateway: Gateway, stores: Stores, draining: boolean): Readiness {
+  const degraded = []
+  if (stores.opened && !gateway.contact.standing()) degraded.push(stores.records.name)
+  if (stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
+  return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked }
+}
+
+function leasesOf (config: Config): { readonly shortestMs: number, readonly longestMs: number } {
+  const leases = config.routes.filter((route): route is GuardedRoute => route.idempotency !== null).map(route => route.idempotency.leaseMs)
+  return leases.length === 0 ? { shortestMs: LEASE_MS, longestMs: LEASE_MS } : { shortestMs: Math.min(...leases), longestMs: Math.max(...leases) }
+}
+
+async function listen (server: FastifyInstance, { host, port }: { readonly host: string, readonly port: number }, what: string): Promise<string> {
+  try {
+    await server.listen({ host, port })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') throw new StartError(`port ${port} on ${host} is in use by another process; choose another for the ${what} listener`, 1, error)
+    if (code === 'EACCES') throw new StartError(`port ${port} on ${host} needs more rights than this process has; choose another for the ${what} listener`, 1, error)
+    throw new StartError(`the ${what} listener cannot listen on ${host}:${port}: ${error instanceof Error ? error.message : String(error)}`, 1, error)
+  }
+  const { address, port: boundPort } = server.server.address() as AddressInfo
+  return `http://${shownHost(address)}:${boundPort}`
+}
+
+/** 0.0.0.0 is where it listens, not where one goes. */
+function shownHost (address: string): string {
+  if (address === '0.0.0.0' || address === '::') return '127.0.0.1'
+  return address.includes(':') ? `[${address}]` : address
+}

@@ -1,0 +1,26 @@
+/** What `serve` says when it listens: where, on which stores, which routes with which scope. No secrets. */
+import type { Config } from './config/config.ts'
+import type { IdempotencyPolicy, Route } from './core/policy.ts'
+import { VERSION } from './version.ts'
+
+export function banner (config: Config, where: readonly string[], url: string, adminUrl: string): string[] {
+  return [
+    `onceway ${VERSION} listens on ${url}   (admin: ${adminUrl})`,
+    ...where.map((line, index) => `${index === 0 ? 'stores   ' : '         '} ${line}`),
+    ...config.routes.map((route, index) => `${index === 0 ? 'routes   ' : '         '} ${routeLine(route)}`)
+  ]
+}
+
+function routeLine ({ name, match, upstream, idempotency }: Route): string {
+  const methods = match.methods.length === 0 ? 'any method' : match.methods.join(',')
+  const host = match.host === null ? '' : `${match.host} `
+  const what = idempotency === null
+    ? 'passes through'
+    : `guarded, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}, unknown: ${idempotency.unknown}${idempotency.key.required ? ', key required' : ''}`
+  return `${name}: ${methods} ${host}${match.path} -> ${upstream.origin}, ${what}`
+}
+
+function scopeLine ({ scope }: IdempotencyPolicy): string {
+  if (scope.kind === 'parts') return scope.parts.map(part => part.kind === 'const' ? 'const' : part.kind === 'jwt' ? `jwt:${part.claim}` : `${part.kind}:${part.name}`).join(' + ')
+  return scope.anonymous ? 'credential, else anonymous' : 'credential'
+}

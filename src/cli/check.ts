@@ -1,0 +1,53 @@
+/** `onceway check`: every mistake of a configuration at once; what it means in full; what a change of it would orphan. */
+import { orphans } from '../config/against.ts'
+import { load } from '../config/load.ts'
+import { printConfig } from '../config/print.ts'
+import { ConfigInvalid, problemLine } from '../config/problem.ts'
+import { readOptions, textOption } from './command.ts'
+import type { Command, Terminal } from './command.ts'
+
+const DEFAULT_FILE = 'onceway.yaml'
+
+export const checkCommand: Command = {
+  help: `usage: onceway check [--config FILE] [--print] [--against OLD.yaml]
+
+Checks a configuration and tells every mistake with file, line, column and path. Exit 2 if there is one.
+
+  --config FILE       the file (default: ${DEFAULT_FILE})
+  --print             print the effective configuration: defaults and environment filled in, secrets masked
+  --against OLD.yaml  say which records a change from OLD.yaml to this file would orphan; exit 1 if there are any
+
+examples:
+  onceway check --config onceway.yaml
+  onceway check --config onceway.yaml --print
+  onceway check --config new.yaml --against onceway.yaml`,
+  run: (args, terminal) => Promise.resolve(checkFile(args, terminal))
+}
+
+function checkFile (args: readonly string[], terminal: Terminal): number {
+  const options = readOptions(args, { config: { type: 'string' }, print: { type: 'boolean' }, against: { type: 'string' } })
+  const file = textOption(options, 'config') ?? DEFAULT_FILE
+  const loaded = tryLoad(file, terminal)
+  if (loaded === null) return 2
+  const against = textOption(options, 'against')
+  if (options.values.print === true) terminal.out(printConfig(loaded.effective).trimEnd())
+  else terminal.out(`${file} is right: ${loaded.config.routes.length} routes, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
+  if (against === undefined) return 0
+  const old = tryLoad(against, terminal)
+  if (old === null) return 2
+  const sentences = orphans(old.config, loaded.config)
+  sentences.forEach(terminal.out)
+  if (sentences.length === 0) terminal.out(`No records of ${against} would be orphaned.`)
+  return sentences.length === 0 ? 0 : 1
+}
+
+function tryLoad (file: string, { env, err }: Terminal): ReturnType<typeof load> | null {
+  try {
+    return load(file, { env })
+  } catch (error) {
+    if (!(error instanceof ConfigInvalid)) throw error
+    error.problems.forEach((problem) => { err(problemLine(problem)) })
+    err(`${error.problems.length === 1 ? 'One mistake' : `${error.problems.length} mistakes`} in ${file}.`)
+    return null
+  }
+}

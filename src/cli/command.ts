@@ -1,0 +1,69 @@
+/** What a command is, and the words that all of them share. */
+import { parseArgs } from 'node:util'
+import type { ParseArgsOptionsConfig } from 'node:util'
+import { defaultConfig, loadConfig } from '../config/load.ts'
+import type { Config, Environment } from '../config/config.ts'
+import { StartError } from '../errors.ts'
+
+/** Where a command writes and what it reads from; tests bring their own. */
+export interface Terminal {
+  readonly env: Environment
+  readonly out: (line: string) => void
+  readonly err: (line: string) => void
+}
+
+export interface Command {
+  /** The whole of `--help`: usage, options, examples. */
+  readonly help: string
+  /** The exit code: 0 ok, 1 runtime, 2 usage or configuration. */
+  readonly run: (args: readonly string[], terminal: Terminal) => Promise<number>
+}
+
+export interface Options {
+  readonly values: Readonly<Record<string, string | boolean | ReadonlyArray<string | boolean> | undefined>>
+  readonly positionals: readonly string[]
+}
+
+/** @throws StartError (exit 2) for an option that there is not, or one without its value. */
+export function readOptions (args: readonly string[], options: ParseArgsOptionsConfig, positionalsMax = 0): Options {
+  try {
+    const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: positionalsMax > 0, strict: true })
+    const extra = positionals[positionalsMax]
+    if (extra !== undefined) throw new StartError(`${JSON.stringify(extra)} is one argument too many.`, 2)
+    return { values, positionals }
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    const [message = 'wrong usage'] = (error as Error).message.split(/\. (To specify|This command)/)
+    throw new StartError(`${message.replace(/\.$/, '')}.`, 2, error)
+  }
+}
+
+export function textOption ({ values }: Options, name: string): string | undefined {
+  const value = values[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+export function required (options: Options, name: string): string {
+  const value = textOption(options, name)
+  if (value === undefined || value === '') throw new StartError(`--${name} is needed.`, 2)
+  return value
+}
+
+export function wholeNumber (options: Options, name: string, { min, max }: { min: number, max: number }): number | undefined {
+  const text = textOption(options, name)
+  if (text === undefined) return undefined
+  const value = /^[0-9]{1,10}$/.test(text) ? Number(text) : Number.NaN
+  if (!(value >= min && value <= max)) throw new StartError(`--${name} must be a whole number between ${min} and ${max}.`, 2)
+  return value
+}
+
+/** For commands that need the stores or the admin port and no upstream: the file's, or what the environment says. */
+export function configFor (options: Options, env: Environment): Config {
+  const file = textOption(options, 'config')
+  const dataDir = textOption(options, 'data-dir')
+  if (file !== undefined) return loadConfig(file, { env, flags: { ...(dataDir !== undefined && { dataDir }) } })
+  return defaultConfig({ upstreamUrl: 'http://127.0.0.1', dataDir, env })
+}
+
+/** The options that {@link configFor} reads. */
+export const CONFIG_OPTIONS = { config: { type: 'string' }, 'data-dir': { type: 'string' } } as const

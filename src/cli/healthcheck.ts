@@ -1,0 +1,50 @@
+/** `onceway healthcheck`: for containers without curl. Asks the admin port of a gateway on this machine. */
+import { StartError } from '../errors.ts'
+import { CONFIG_OPTIONS, configFor, readOptions, textOption } from './command.ts'
+import type { Command, Options, Terminal } from './command.ts'
+
+/** Docker's own default for a health check is 30 s; a gateway that needs more than this for a line of JSON is not well. */
+const ANSWER_WITHIN_MS = 3_000
+
+export const healthcheck: Command = {
+  help: `usage: onceway healthcheck [--live] [--config FILE] [--url URL]
+
+Asks the admin port of a running gateway. Exit 0: ready (or alive), 1: not.
+
+  --live         ask whether it is alive instead of whether it is ready
+  --config FILE  the gateway's file, for the admin port (default: 127.0.0.1:8081, or ONCEWAY_ADMIN_HOST and _PORT)
+  --url URL      the admin port's address instead
+
+examples:
+  onceway healthcheck
+  onceway healthcheck --live --url http://127.0.0.1:9001`,
+  run: checkHealth
+}
+
+async function checkHealth (args: readonly string[], { env, out, err }: Terminal): Promise<number> {
+  const options = readOptions(args, { ...CONFIG_OPTIONS, live: { type: 'boolean' }, url: { type: 'string' } })
+  const url = new URL(options.values.live === true ? '/livez' : '/readyz', adminUrl(options, env))
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS), redirect: 'error' })
+    const text = (await answer.text()).trim()
+    if (answer.ok) out(text)
+    else err(text)
+    return answer.ok ? 0 : 1
+  } catch (error) {
+    const { cause } = error as { cause?: { code?: string } }
+    err(`onceway: no answer from ${url.href} (${cause?.code ?? (error as Error).name}).`)
+    return 1
+  }
+}
+
+function adminUrl (options: Options, env: Terminal['env']): string {
+  const url = textOption(options, 'url')
+  if (url !== undefined && (!URL.canParse(url) || !/^https?:/.test(url))) throw new StartError('--url must be http://host:port.', 2)
+  return url ?? originOf(configFor(options, env).admin)
+}
+
+/** An address to listen on as one to connect to. */
+function originOf ({ host, port }: { readonly host: string, readonly port: number }): string {
+  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
+}

@@ -1,0 +1,91 @@
+/** `onceway serve`: from the flags to a configuration, from signals to an end. What runs is app.ts's. */
+import { startApp } from '../app.ts'
+import { defaultConfig, loadConfig } from '../config/load.ts'
+import type { Config } from '../config/config.ts'
+import { startDemoUpstream } from '../demo/upstream.ts'
+import { readOptions, textOption, wholeNumber } from './command.ts'
+import type { Command, Options, Terminal } from './command.ts'
+
+/** After a clean stop nothing should hold the process. What does is a leak, and must not hold up a roll-out. */
+const LEAK_GRACE_MS = 2_000
+
+export const serve: Command = {
+  help: `usage: onceway serve [--upstream URL] [--port N] [--data-dir DIR] [--config FILE]
+
+Runs the gateway until SIGTERM or SIGINT; then it drains and exits 0. A second signal ends it at once.
+
+  --upstream URL  guard this server: every POST and PATCH that carries an Idempotency-Key (with --config: in the place of
+                  the file's one upstream). Without --upstream and --config: a toy payments upstream, to try it out
+  --port N        port to listen on (default: 8080)
+  --data-dir DIR  where the embedded store keeps its file (default: ./.onceway)
+  --config FILE   configuration (see docs/configuration.md)
+
+DATABASE_URL and REDIS_URL (or ONCEWAY_DATABASE_URL, ONCEWAY_REDIS_URL) make it run on Postgres and Redis.
+
+examples:
+  onceway serve
+  onceway serve --upstream http://127.0.0.1:3000 --port 8080
+  DATABASE_URL=postgres://app@db/app onceway serve --config onceway.yaml`,
+  run: serveUntilSignal
+}
+
+async function serveUntilSignal (args: readonly string[], terminal: Terminal): Promise<number> {
+  const options = readOptions(args, {
+    upstream: { type: 'string' }, port: { type: 'string' }, 'data-dir': { type: 'string' }, config: { type: 'string' }
+  })
+  const isDemo = textOption(options, 'upstream') === undefined && textOption(options, 'config') === undefined
+  const demo = isDemo ? await startDemoUpstream() : null
+  try {
+    const app = await startApp(configOf(options, terminal, demo?.url), { announce: terminal.out })
+    if (isDemo) tryLines(app.url).forEach(terminal.out)
+    await firstSignal(terminal)
+    await app.stop()
+    return 0
+  } finally {
+    await demo?.stop()
+    setTimeout(() => { process.exit() }, LEAK_GRACE_MS).unref()
+  }
+}
+
+function configOf (options: Options, { env }: Terminal, demoUrl: string | undefined): Config {
+  const upstreamUrl = textOption(options, 'upstream') ?? demoUrl
+  const port = wholeNumber(options, 'port', { min: 0, max: 65535 })
+  const dataDir = textOption(options, 'data-dir')
+  const file = textOption(options, 'config')
+  if (file === undefined) return defaultConfig({ upstreamUrl: upstreamUrl ?? '', port, dataDir, env })
+  return loadConfig(file, {
+    env,
+    flags: { ...(upstreamUrl !== undefined && { upstreamUrl }), ...(port !== undefined && { port }), ...(dataDir !== undefined && { dataDir }) }
+  })
+}
+
+/** Resolves with the first signal; a second one ends the process where it stands. */
+function firstSignal ({ err }: Terminal): Promise<void> {
+  return new Promise((resolve) => {
+    let signalled = false
+    const onSignal = (signal: NodeJS.Signals) => {
+      if (signalled) {
+        err(`onceway: ${signal} again: ending at once; what is under way becomes indeterminate.`)
+        process.exit(1)
+      }
+      signalled = true
+      resolve()
+    }
+    process.on('SIGTERM', onSignal)
+    process.on('SIGINT', onSignal)
+  })
+}
+
+export function tryLines (url: string): string[] {
+  const pay = `curl -i ${url}/v1/payments -H 'Content-Type: application/json' -H 'Idempotency-Key: order-1'`
+  return [
+    '',
+    'It guards a toy payments API that is not idempotent by itself. Try:',
+    '',
+    `  ${pay} -d '{"amount": 100, "currency": "EUR"}'    # executed: a new payment`,
+    `  ${pay} -d '{"amount": 100, "currency": "EUR"}'    # replayed: the same payment`,
+    `  ${pay} -d '{"amount": 999, "currency": "EUR"}'    # 422: the same key, another request`,
+    `  curl ${url}/v1/payments                            # one payment was made`,
+    ''
+  ]
+}

@@ -1,0 +1,172 @@
+/**
+ * The fast path on Redis: locks, copies, wake-ups. Every error, time-out, open breaker or reply that makes no sense means
+ * "no Redis" and never "locked"; no method rejects. Losing all of it at any moment costs speed, never safety (P2).
+ */
+import type { Redis } from 'ioredis'
+import type { Cancel, Lock, LockResult, LockStore, LockValue, Log, Meter } from '../../ports.ts'
+import { Breaker } from './breaker.ts'
+import { checkServer, connectRedis } from './client.ts'
+import { RENEW, SWAP, UNLOCK } from './scripts.ts'
+import { decodeValue, encodeLock, encodeValue } from './value.ts'
+import { Wakes } from './wakes.ts'
+
+export interface RedisOptions {
+  readonly url: string
+  readonly prefix: string
+  /** The random id of the database: two deployments on one Redis never see each other. */
+  readonly installation: string
+  /** How long, at most, a copy of a settled answer stands, and its bytes as they are written. */
+  readonly copies: { readonly ttlMs: number, readonly bytesMax: number }
+  readonly commandTimeoutMs?: number
+  readonly log?: Log
+  readonly meter?: Pick<Meter, 'store' | 'breaker'>
+}
+
+/** Ten times what a slow round trip within one region takes; a database round trip is the alternative. */
+const COMMAND_MS_MAX = 150
+/** One lost packet is no outage, five time-outs in a row are. */
+const FAILURES_MAX = 5
+const PROBE_EVERY_MS = 500
+const PROBE_LIVES_MS = 1_000
+/** A watch that is not subscribed by then has cost its waiter one polling interval. */
+const SUBSCRIBED_WITHIN_MS = 250
+/** Locks renewed by one script: Redis serves nobody else while it runs, here a fraction of a millisecond. */
+const RENEWALS_MAX = 200
+
+const SILENT: Log = { debug () {}, info () {}, warn () {}, error () {} }
+
+export class RedisLocks implements LockStore {
+  readonly name = 'redis'
+  readonly #options: RedisOptions
+  readonly #log: Log
+  readonly #client: Redis
+  readonly #breaker: Breaker
+  readonly #wakes: Wakes
+  #usable = false
+  #told = false
+  #closed = false
+
+  constructor (options: RedisOptions) {
+    const { url, log = SILENT, commandTimeoutMs = COMMAND_MS_MAX } = options
+    this.#options = options
+    this.#log = log
+    this.#client = connectRedis({ url, name: 'onceway', commandTimeoutMs, pipelining: true })
+    this.#breaker = new Breaker({ failuresMax: FAILURES_MAX, retryMs: PROBE_EVERY_MS, probe: () => this.#probe(), onChange: (open) => { this.#changed(open) } })
+    this.#wakes = new Wakes({
+      connect: () => connectRedis({ url, name: 'onceway wake-ups', commandTimeoutMs, pipelining: false }),
+      standsWithinMs: SUBSCRIBED_WITHIN_MS
+    })
+    this.#client.on('error', (error) => { this.#missing(error) })
+    this.#client.on('ready', () => { this.#breaker.probeNow() })
+    this.#client.on('close', () => { this.#usable = false; if (!this.#closed) this.#breaker.trip() })
+  }
+
+  async lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {
+    const reply = await this.#ask('lock', () => this.#client.setBuffer(this.#key(id), encodeLock(lock), 'PX', whole(ttlMs), 'NX', 'GET'))
+    if (reply === undefined) return { kind: 'unavailable' }
+    if (reply === null) return { kind: 'locked' }
+    const value = decodeValue(reply)
+    if (value === null) return { kind: 'unavailable' }
+    return value.kind === 'lock' && value.lock.owner.equals(lock.owner) ? { kind: 'mine' } : value
+  }
+
+  async renew (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number): Promise<void> {
+    for (let at = 0; at < held.length; at += RENEWALS_MAX) {
+      const some = held.slice(at, at + RENEWALS_MAX)
+      const keys = some.map(({ id }) => this.#key(id))
+      await this.#ask('renew', () => this.#client.eval(RENEW, keys.length, ...keys, whole(ttlMs), ...some.map(({ owner }) => owner)))
+    }
+  }
+
+  async swap (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number): Promise<boolean> {
+    const bytes = encodedWithin(value, this.#options.copies.bytesMax)
+    const livesMs = value.kind === 'copy' ? Math.min(ttlMs, this.#options.copies.ttlMs) : ttlMs
+    // What may not stand here must not leave my lock behind either: others would wait for it in vain.
+    if (bytes === null || livesMs < 1) {
+      await this.unlock(id, owner)
+      return false
+    }
+    return await this.#ask('swap', () => this.#client.eval(SWAP, 1, this.#key(id), owner, bytes, whole(livesMs))) === 1
+  }
+
+  async unlock (id: Buffer, owner: Buffer): Promise<void> {
+    await this.#ask('unlock', () => this.#client.eval(UNLOCK, 1, this.#key(id), owner))
+  }
+
+  async forget (id: Buffer): Promise<boolean> {
+    return await this.#ask('forget', () => this.#client.del(this.#key(id))) !== undefined
+  }
+
+  wake (id: Buffer): void {
+    void this.#ask('wake', () => this.#client.publish(this.#channel(id), ''))
+  }
+
+  async watch (id: Buffer, onWake: () => void): Promise<Cancel> {
+    return this.#wakes.watch(this.#channel(id), onWake)
+  }
+
+  available (): boolean { return this.#usable && !this.#closed && !this.#breaker.open }
+
+  async close (): Promise<void> {
+    this.#closed = true
+    this.#breaker.stop()
+    this.#wakes.close()
+    this.#client.disconnect()
+  }
+
+  /** undefined: no Redis. */
+  async #ask<Reply> (operation: string, command: () => Promise<Reply>): Promise<Reply | undefined> {
+    if (!this.available()) return undefined
+    const began = performance.now()
+    try {
+      const reply = await command()
+      this.#breaker.succeeded()
+      this.#options.meter?.store('redis', operation, true, performance.now() - began)
+      return reply
+    } catch (error) {
+      this.#breaker.failed()
+      this.#options.meter?.store('redis', operation, false, performance.now() - began)
+      this.#log.debug({ operation, error: error instanceof Error ? error.message : String(error) }, 'Redis did not answer')
+      return undefined
+    }
+  }
+
+  /** A new connection may be to another server: look at it again before it is used. */
+  async #probe (): Promise<void> {
+    this.#usable ||= await checkServer(this.#client, this.#log)
+    if (!this.#usable) throw new Error('this server cannot be used')
+    // A write: one that is read-only or full answers every PING and no lock.
+    await this.#client.set(`${this.#options.prefix}:${this.#options.installation}:probe`, '', 'PX', PROBE_LIVES_MS)
+  }
+
+  #changed (open: boolean): void {
+    this.#options.meter?.breaker(open)
+    if (!open) this.#log.info({}, 'Redis is in use')
+    else if (!this.#closed) this.#log.warn({}, 'no Redis: going on with the database alone')
+    this.#told = open
+  }
+
+  /** Said once per outage, also when it began before the start. */
+  #missing (error: Error): void {
+    if (!this.#told) this.#log.warn({ error: error.message }, 'Redis cannot be reached: going on with the database alone')
+    this.#told = true
+  }
+
+  #key (id: Buffer): string { return `${this.#options.prefix}:${this.#options.installation}:${id.toString('base64url')}` }
+
+  #channel (id: Buffer): string { return `${this.#options.prefix}:${this.#options.installation}:wake:${id.toString('base64url')}` }
+}
+
+/** null: too large, or an answer that cannot be written down. */
+function encodedWithin (value: LockValue, bytesMax: number): Buffer | null {
+  try {
+    const bytes = encodeValue(value)
+    return value.kind !== 'lock' && bytes.length > bytesMax ? null : bytes
+  } catch (error) {
+    if (error instanceof RangeError) return null
+    throw error
+  }
+}
+
+/** PX takes whole milliseconds, at least one. */
+function whole (ms: number): number { return Math.max(1, Math.round(ms)) }

@@ -1,0 +1,108 @@
+/**
+ * What stands under a record's key: a byte for the kind, for the two kinds that somebody owns then the owner, then the
+ * rest. The scripts read nothing but that beginning. What cannot be decoded is null and counts as "no Redis".
+ */
+import { decodeAnswer, encodeAnswer } from '../../core/codec.ts'
+import { OWNER_BYTES, type Answer, type Fingerprint } from '../../core/record.ts'
+import type { Copy, Lock, LockValue, UnsettledCopy } from '../../ports.ts'
+
+const LOCK = 0x4c // L
+const COPY = 0x43 // C
+const UNSETTLED = 0x55 // U
+
+/** Behind kind and owner: a lock's moment. */
+const LOCK_PREFIX_BYTES = 1 + OWNER_BYTES + 8
+/** Kind, state, attempt, end. */
+const COPY_PREFIX_BYTES = 1 + 1 + 4 + 8
+/** Kind, owner, attempt, retention. */
+const UNSETTLED_PREFIX_BYTES = 1 + OWNER_BYTES + 4 + 8
+/** Algorithm and length in front of every fingerprint. */
+const FINGERPRINT_PREFIX_BYTES = 2 + 2
+
+const STATES = ['completed', 'consumed'] as const
+
+export function encodeValue (value: LockValue): Buffer {
+  switch (value.kind) {
+    case 'lock': return encodeLock(value.lock)
+    case 'copy': return encodeCopy(value.copy)
+    case 'unsettled': return encodeUnsettled(value.copy)
+  }
+}
+
+export function decodeValue (bytes: Buffer): LockValue | null {
+  switch (bytes[0]) {
+    case LOCK: return decodeLock(bytes)
+    case COPY: return decodeCopy(bytes)
+    case UNSETTLED: return decodeUnsettled(bytes)
+    default: return null
+  }
+}
+
+export function encodeLock ({ owner, fingerprint, lockedAtMs }: Lock): Buffer {
+  const prefix = Buffer.alloc(LOCK_PREFIX_BYTES)
+  prefix[0] = LOCK
+  owner.copy(prefix, 1)
+  prefix.writeDoubleBE(lockedAtMs, 1 + OWNER_BYTES)
+  return Buffer.concat([prefix, encodeFingerprint(fingerprint)])
+}
+
+function decodeLock (bytes: Buffer): LockValue | null {
+  const rest = decodeFingerprint(bytes, LOCK_PREFIX_BYTES)
+  if (rest === null || rest.end !== bytes.length) return null
+  const lockedAtMs = bytes.readDoubleBE(1 + OWNER_BYTES)
+  return { kind: 'lock', lock: { owner: ownerOf(bytes), fingerprint: rest.fingerprint, lockedAtMs } }
+}
+
+function encodeCopy ({ state, attempt, fingerprint, answer, expiresAtMs }: Copy): Buffer {
+  const prefix = Buffer.alloc(COPY_PREFIX_BYTES)
+  prefix[0] = COPY
+  prefix.writeUInt8(STATES.indexOf(state), 1)
+  prefix.writeUInt32BE(attempt, 2)
+  prefix.writeDoubleBE(expiresAtMs, 6)
+  return Buffer.concat([prefix, encodeFingerprint(fingerprint), encodeAnswer(answer)])
+}
+
+function decodeCopy (bytes: Buffer): LockValue | null {
+  const rest = decodeRest(bytes, COPY_PREFIX_BYTES)
+  const state = STATES[bytes[1] ?? STATES.length]
+  if (rest === null || state === undefined) return null
+  return { kind: 'copy', copy: { state, attempt: bytes.readUInt32BE(2), expiresAtMs: bytes.readDoubleBE(6), ...rest } }
+}
+
+function encodeUnsettled ({ owner, attempt, fingerprint, keepMs, answer }: UnsettledCopy): Buffer {
+  const prefix = Buffer.alloc(UNSETTLED_PREFIX_BYTES)
+  prefix[0] = UNSETTLED
+  owner.copy(prefix, 1)
+  prefix.writeUInt32BE(attempt, 1 + OWNER_BYTES)
+  prefix.writeDoubleBE(keepMs, 1 + OWNER_BYTES + 4)
+  return Buffer.concat([prefix, encodeFingerprint(fingerprint), encodeAnswer(answer)])
+}
+
+function decodeUnsettled (bytes: Buffer): LockValue | null {
+  const rest = decodeRest(bytes, UNSETTLED_PREFIX_BYTES)
+  if (rest === null) return null
+  const [attempt, keepMs] = [bytes.readUInt32BE(1 + OWNER_BYTES), bytes.readDoubleBE(1 + OWNER_BYTES + 4)]
+  return { kind: 'unsettled', copy: { owner: ownerOf(bytes), attempt, keepMs, ...rest } }
+}
+
+function ownerOf (bytes: Buffer): Buffer { return bytes.subarray(1, 1 + OWNER_BYTES) }
+
+function encodeFingerprint ({ alg, value }: Fingerprint): Buffer {
+  const prefix = Buffer.alloc(FINGERPRINT_PREFIX_BYTES)
+  prefix.writeInt16BE(alg, 0)
+  prefix.writeUInt16BE(value.length, 2)
+  return Buffer.concat([prefix, value])
+}
+
+function decodeFingerprint (bytes: Buffer, at: number): { fingerprint: Fingerprint, end: number } | null {
+  const valueAt = at + FINGERPRINT_PREFIX_BYTES
+  if (bytes.length < valueAt) return null
+  const end = valueAt + bytes.readUInt16BE(at + 2)
+  return end > bytes.length ? null : { fingerprint: { alg: bytes.readInt16BE(at), value: bytes.subarray(valueAt, end) }, end }
+}
+
+function decodeRest (bytes: Buffer, at: number): { fingerprint: Fingerprint, answer: Answer } | null {
+  const read = decodeFingerprint(bytes, at)
+  const answer = read === null ? null : decodeAnswer(bytes.subarray(read.end))
+  return read === null || answer === null ? null : { fingerprint: read.fingerprint, answer }
+}

@@ -1,0 +1,120 @@
+/**
+ * One SQLite file, opened and served on the thread that calls: a batch of calls is one transaction. WAL with
+ * synchronous = FULL: a commit that returned survives a power cut, which is what "acknowledged" means (P1). Runs in the
+ * worker (worker.ts); never on the main thread of a gateway, where a commit would hold up every other request.
+ */
+import { DatabaseSync } from 'node:sqlite'
+import { Ledger } from '../ledger.ts'
+import { Faulted, faultOf, startFaultOf } from './faults.ts'
+import { migrate } from './migrate.ts'
+import { SqliteTable } from './table.ts'
+import type { Call, WorkerStart } from './wire.ts'
+import type { Lapsed } from '../../ports.ts'
+
+/** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
+const BUSY_TIMEOUT_MS = 2_000
+/** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
+const WAL_BYTES_MAX = 64 * 1024 * 1024
+
+const READS: ReadonlySet<Call['op']> = new Set(['look', 'unresolved', 'list', 'ping'])
+
+export class Database {
+  readonly installation: string
+  /** What a dead process had claimed: indeterminate since this start. */
+  readonly lapsedAtStart: Lapsed[]
+  readonly connection: DatabaseSync
+  readonly #table: SqliteTable
+  readonly #ledger: Ledger
+
+  /** Throws Faulted with a start fault: one sentence. */
+  constructor ({ file, nowMs, exclusive }: WorkerStart) {
+    try {
+      this.connection = connect(file, nowMs)
+      this.#table = new SqliteTable(this.connection)
+      this.#ledger = new Ledger(this.#table)
+      this.installation = installationOf(this.connection)
+      this.lapsedAtStart = exclusive ? this.#lapseTheDead(nowMs) : []
+    } catch (error) {
+      throw new Faulted(startFaultOf(error, file), error)
+    }
+  }
+
+  /**
+   * One result per call, in their order. Throws Faulted: rejected (rolled back, one call's content) or unavailable, which
+   * is in doubt only if the commit itself failed, for then its frames may or may not be in the log.
+   */
+  run (calls: readonly Call[], nowMs: number): unknown[] {
+    const operation = calls[0]?.op ?? 'nothing'
+    if (calls.every(({ op }) => READS.has(op))) return this.#attempt(operation, false, () => calls.map(call => this.#perform(call, nowMs)))
+    const results = this.#attempt(operation, false, () => {
+      this.connection.exec('begin immediate')
+      return calls.map(call => this.#perform(call, nowMs))
+    })
+    this.#attempt(operation, true, () => { this.connection.exec('commit') })
+    return results
+  }
+
+  close (): void {
+    this.connection.close()
+  }
+
+  #attempt<Result> (operation: string, inDoubt: boolean, work: () => Result): Result {
+    try {
+      return work()
+    } catch (error) {
+      this.#rollBack()
+      throw new Faulted(faultOf(error, operation, inDoubt), error)
+    }
+  }
+
+  /** SQLite has rolled back by itself after some errors. A rollback that fails leaves a connection that begins nothing more. */
+  #rollBack (): void {
+    try {
+      if (this.connection.isTransaction) this.connection.exec('rollback')
+    } catch {}
+  }
+
+  #perform (call: Call, nowMs: number): unknown {
+    switch (call.op) {
+      case 'insert': return this.#ledger.insert(call.claim, nowMs)
+      case 'take': return this.#ledger.take(call.seen, call.claim, call.mayRetry, nowMs)
+      case 'confirm': return this.#ledger.confirm(call.claim, nowMs)
+      case 'look': return this.#ledger.look(call.id, nowMs)
+      case 'renew': return this.#ledger.renew(call.tokens, nowMs)
+      case 'settle': return this.#ledger.settle(call.settlement, nowMs)
+      case 'settleLost': return this.#ledger.settleLost(call.settlement, call.claim, nowMs)
+      case 'lapse': return this.#ledger.lapse(call.order, nowMs)
+      case 'sweep': return this.#ledger.sweep(call.limit, nowMs)
+      case 'unresolved': return this.#ledger.unresolved(nowMs)
+      case 'list': return this.#ledger.list(call.filter, nowMs)
+      case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
+      case 'expire': return this.#ledger.expire(call.token, call.audit, nowMs)
+      case 'ping': return installationOf(this.connection)
+    }
+  }
+
+  /** The lock file says that no other gateway lives here, so no owner of a claimed row does: nobody waits out their leases. */
+  #lapseTheDead (nowMs: number): Lapsed[] {
+    this.connection.exec('begin immediate')
+    this.#table.endLeases(nowMs)
+    const lapsed = this.#ledger.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
+    this.connection.exec('commit')
+    return lapsed
+  }
+}
+
+function connect (file: string, nowMs: number): DatabaseSync {
+  const connection = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS })
+  try {
+    connection.exec(`pragma journal_mode = wal; pragma synchronous = full; pragma journal_size_limit = ${WAL_BYTES_MAX}`)
+    migrate(connection, file, nowMs)
+    return connection
+  } catch (error) {
+    connection.close()
+    throw error
+  }
+}
+
+function installationOf (connection: DatabaseSync): string {
+  return String(connection.prepare('select id from installation').get()?.id)
+}

@@ -1,0 +1,58 @@
+/**
+ * The data directory: made if need be, and held for the life of the process, so that a second gateway never serves the
+ * same records. Holds a lock on a small file of its own, never on the database: the command line may look in meanwhile.
+ */
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { StartError } from '../../errors.ts'
+import { BUSY, primaryCode } from './faults.ts'
+
+export interface Directory {
+  /** The database's path. */
+  readonly file: string
+  /** Lets go of the lock. Harmless when there is none. */
+  readonly release: () => void
+}
+
+/** Keys, paths and answers of other people lie in it. */
+const DIRECTORY_MODE = 0o700
+
+/** `exclusive`: make the directory and hold it, as a gateway does. Else it must be there already. Throws StartError. */
+export function openDirectory (dataDir: string, exclusive: boolean): Directory {
+  const file = join(dataDir, 'onceway.db')
+  if (exclusive) {
+    make(dataDir)
+    return { file, release: hold(dataDir) }
+  }
+  if (!existsSync(file)) throw new StartError(`There is no database in ${dataDir}: start \`onceway serve\` there first, or give its directory with --data-dir.`)
+  return { file, release: () => {} }
+}
+
+function make (dataDir: string): void {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: DIRECTORY_MODE })
+  } catch (error) {
+    throw unusable(dataDir, error)
+  }
+}
+
+/** SQLite's own lock: it ends with the process, however that ends, and leaves nothing stale behind. */
+function hold (dataDir: string): () => void {
+  let lock: DatabaseSync | null = null
+  try {
+    lock = new DatabaseSync(join(dataDir, 'onceway.lock'), { timeout: 0 })
+    lock.exec('begin exclusive')
+  } catch (error) {
+    lock?.close()
+    if (primaryCode(error) === BUSY) throw new StartError(`Another onceway serves from ${dataDir}: end that process, or give this one another --data-dir.`, 1, error)
+    throw unusable(dataDir, error)
+  }
+  const held = lock
+  return () => { if (held.isOpen) held.close() }
+}
+
+function unusable (dataDir: string, error: unknown): StartError {
+  const cause = error instanceof Error ? error.message : String(error)
+  return new StartError(`The data directory ${dataDir} cannot be used (${cause}): give this user the right to write there, or give another --data-dir.`, 1, error)
+}

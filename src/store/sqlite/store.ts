@@ -1,0 +1,202 @@
+/**
+ * The embedded arbiter: SQLite in one file under the data directory, for one gateway process. Passes the same suite as
+ * Postgres. This side combines calls into batches and waits; the worker (worker.ts) does the transactions.
+ */
+import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../errors.ts'
+import { Lane } from '../lane.ts'
+import { openDirectory, type Directory } from './directory.ts'
+import { openLink, type Link } from './link.ts'
+import type { Call } from './wire.ts'
+import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
+import type { AuditEntry, ClaimResult, Lapsed, LapseOrder, Meter, OperatorResult, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
+
+export interface SqliteOptions {
+  /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
+  readonly dataDir: string
+  /** true: a gateway; the directory is made and held, and what a dead process had claimed becomes indeterminate. false: the command line. */
+  readonly exclusive: boolean
+  /** Unix milliseconds; leases and expiry count on it. The process's wall clock unless given. */
+  readonly nowMs?: () => number
+  readonly meter?: Pick<Meter, 'store'>
+}
+
+type ClaimCall = Extract<Call, { op: 'insert' | 'take' | 'confirm' }>
+type SettleCall = Extract<Call, { op: 'settle' | 'settleLost' }>
+type LookCall = Extract<Call, { op: 'look' }>
+
+/** Calls in one transaction: past some dozens the commit's fsync is no longer what it costs, and a settle waits behind it. */
+const BATCH_MAX = 128
+/** Two: the worker starts on one while the main thread still hands out the results of the other. */
+const BATCHES_MAX = 2
+/** Twice the default of limits.executions: every execution has at most one claim and one settle under way. */
+const QUEUE_MAX = 20_000
+/** Answers in one transaction; a larger one travels alone. Keeps a batch of settles within a few milliseconds. */
+const BATCH_BYTES_MAX = 8 * 1024 * 1024
+/** Calls that are not combined: renewals, the sweeper's, operators'. A handful at a time unless somebody loops. */
+const SINGLE_MAX = 256
+
+/** Rejects with StartError, one sentence that says what to do. */
+export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> {
+  const { dataDir, exclusive, nowMs = Date.now } = options
+  const directory = openDirectory(dataDir, exclusive)
+  try {
+    const { link, installation, lapsed } = await openLink({ file: directory.file, nowMs: nowMs(), exclusive })
+    return new SqliteStore(link, directory, installation, lapsed, nowMs, options.meter)
+  } catch (error) {
+    directory.release()
+    throw error
+  }
+}
+
+export class SqliteStore implements RecordStore {
+  readonly name = 'sqlite'
+  readonly installation: string
+  /** Records that a dead process had claimed and that are indeterminate since this start. */
+  readonly lapsedAtStart: readonly Lapsed[]
+  readonly #link: Link
+  readonly #directory: Directory
+  readonly #nowMs: () => number
+  readonly #meter: Pick<Meter, 'store'> | undefined
+  readonly #claims: Lane<ClaimCall, unknown>
+  readonly #settles: Lane<SettleCall, unknown>
+  readonly #looks: Lane<LookCall, unknown>
+  readonly #running = new Set<Promise<unknown>>()
+  #singles = 0
+  #closing: Promise<void> | null = null
+
+  constructor (link: Link, directory: Directory, installation: string, lapsedAtStart: readonly Lapsed[], nowMs: () => number, meter: Pick<Meter, 'store'> | undefined) {
+    this.#link = link
+    this.#directory = directory
+    this.installation = installation
+    this.lapsedAtStart = lapsedAtStart
+    this.#nowMs = nowMs
+    this.#meter = meter
+    this.#claims = this.#lane('claims', call => call.claim.id)
+    this.#settles = this.#lane('settles', call => call.settlement.token.id, call => call.settlement.body?.length ?? 0)
+    this.#looks = this.#lane('looks', call => call.id)
+  }
+
+  insert (claim: Claim): Promise<ClaimResult> {
+    return this.#combined(this.#claims, { op: 'insert', claim })
+  }
+
+  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+    return this.#combined(this.#claims, { op: 'take', seen, claim, mayRetry })
+  }
+
+  confirm (claim: Claim): Promise<ClaimResult> {
+    return this.#combined(this.#claims, { op: 'confirm', claim })
+  }
+
+  look (id: Buffer): Promise<Row | null> {
+    return this.#combined(this.#looks, { op: 'look', id })
+  }
+
+  settle (settlement: Settlement): Promise<SettleResult> {
+    return this.#combined(this.#settles, { op: 'settle', settlement })
+  }
+
+  settleLost (settlement: Settlement, claim: Claim): Promise<SettleResult> {
+    return this.#combined(this.#settles, { op: 'settleLost', settlement, claim })
+  }
+
+  renew (tokens: readonly Token[]): Promise<RenewResult[]> {
+    return this.#single({ op: 'renew', tokens })
+  }
+
+  lapse (order: LapseOrder): Promise<Lapsed[]> {
+    return this.#single({ op: 'lapse', order })
+  }
+
+  sweep (limit: number): Promise<Swept[]> {
+    return this.#single({ op: 'sweep', limit })
+  }
+
+  unresolved (): Promise<Unresolved> {
+    return this.#single({ op: 'unresolved' })
+  }
+
+  list (filter: RecordFilter): Promise<RecordDetail[]> {
+    return this.#single({ op: 'list', filter })
+  }
+
+  resolve (resolution: Resolution): Promise<OperatorResult> {
+    return this.#single({ op: 'resolve', resolution })
+  }
+
+  expire (token: Token, audit: AuditEntry): Promise<OperatorResult> {
+    return this.#single({ op: 'expire', token, audit })
+  }
+
+  async ping (): Promise<void> {
+    await this.#single({ op: 'ping' })
+  }
+
+  /** New calls fail at once; those under way are finished first. */
+  close (): Promise<void> {
+    this.#closing ??= this.#finish()
+    return this.#closing
+  }
+
+  async #finish (): Promise<void> {
+    await Promise.allSettled(this.#running)
+    await this.#link.close()
+    this.#directory.release()
+  }
+
+  #lane<Item extends Call> (kind: string, idOf: (call: Item) => Buffer, bytesOf?: (call: Item) => number): Lane<Item, unknown> {
+    return new Lane<Item, unknown>({
+      name: `sqlite ${kind}`,
+      run: calls => this.#send(calls),
+      idOf: call => idOf(call).toString('hex'),
+      batchMax: BATCH_MAX,
+      batchesMax: BATCHES_MAX,
+      queueMax: QUEUE_MAX,
+      batchBytesMax: BATCH_BYTES_MAX,
+      ...(bytesOf === undefined ? {} : { bytesOf }),
+      // Only content is one item's own fault; a full disk would refuse the next one too.
+      provenRolledBack: error => error instanceof StoreRejected
+    })
+  }
+
+  #combined<Item extends Call, Result> (lane: Lane<Item, unknown>, call: Item): Promise<Result> {
+    return this.#tracked(call, () => lane.push(call)) as Promise<Result>
+  }
+
+  #single<Result> (call: Call): Promise<Result> {
+    return this.#tracked(call, async () => {
+      if (this.#singles >= SINGLE_MAX) throw new StoreOverloaded('sqlite')
+      this.#singles++
+      try {
+        const [result] = await this.#send([call])
+        return result
+      } finally {
+        this.#singles--
+      }
+    }) as Promise<Result>
+  }
+
+  async #tracked (call: Call, start: () => Promise<unknown>): Promise<unknown> {
+    if (this.#closing !== null) throw new StoreUnavailable('sqlite', call.op, false, new Error('closed'))
+    const work = start()
+    this.#running.add(work)
+    try {
+      return await work
+    } finally {
+      this.#running.delete(work)
+    }
+  }
+
+  async #send (calls: readonly Call[]): Promise<unknown[]> {
+    const operation = calls[0]?.op ?? 'nothing'
+    const began = performance.now()
+    let ok = false
+    try {
+      const results = await this.#link.send(calls, this.#nowMs())
+      ok = true
+      return results
+    } finally {
+      this.#meter?.store('sqlite', operation, ok, performance.now() - began)
+    }
+  }
+}

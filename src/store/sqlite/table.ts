@@ -1,0 +1,188 @@
+/**
+ * The records table of one SQLite connection: rows in and out, nothing of the protocol. Runs inside the transaction that
+ * the worker holds; every statement is prepared once. Never begins or ends a transaction.
+ */
+import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason } from '../../core/record.ts'
+import type { SettledBy, Stored } from '../../core/stored.ts'
+import type { LapseOrder, RecordFilter, Swept, Unresolved } from '../../ports.ts'
+import type { Audited, Table } from '../ledger.ts'
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
+
+type Columns = Record<string, SQLOutputValue>
+
+const COLUMNS = [
+  'id', 'state', 'owner', 'attempt', 'fp_alg', 'fingerprint', 'lease_ms', 'unknown_keep_ms', 'quarantine_ms', 'claimed_at', 'lease_until',
+  'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'route', 'method', 'path', 'request_id', 'instance',
+  'key_hash', 'key_text', 'headers', 'body'
+] as const
+
+const find = 'select * from records where id = ?'
+
+const save = `
+insert into records (${COLUMNS.join(', ')})
+values (${COLUMNS.map(column => `:${column}`).join(', ')})
+on conflict (id) do update set ${COLUMNS.slice(1).map(column => `${column} = excluded.${column}`).join(', ')}`
+
+const endLeases = 'update records set lease_until = min(lease_until, ?) where state = \'claimed\''
+
+const lapsing = 'select * from records where state = \'claimed\' and lease_until <= ? order by lease_until'
+
+const lapsingOf = `
+select * from records
+ where id in (select unhex(value) from json_each(?)) and state = 'claimed' and lease_until <= ?
+ order by lease_until`
+
+const removePast = `
+delete from records
+ where rowid in (select rowid from records where expires_at <= ? order by expires_at limit ?)
+returning state`
+
+const unresolved = 'select count(*) as count, min(settled_at) as since from records where state = \'indeterminate\''
+
+const note = `
+insert into audit (at, action, who, why, record_id, route, owner, attempt, state_before, state_after)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+export class SqliteTable implements Table {
+  readonly #database: DatabaseSync
+  readonly #prepared = new Map<string, StatementSync>()
+
+  constructor (database: DatabaseSync) {
+    this.#database = database
+  }
+
+  find (id: Buffer): Stored | null {
+    const columns = this.#prepare(find).get(id)
+    return columns === undefined ? null : storedOf(columns)
+  }
+
+  save (row: Stored): void {
+    this.#prepare(save).run(columnsOf(row))
+  }
+
+  /** Every claimed row's lease ends now: for the start of the only process, when every owner is dead. */
+  endLeases (nowMs: number): void {
+    this.#prepare(endLeases).run(nowMs)
+  }
+
+  lapsing ({ ids, running, limit }: LapseOrder, nowMs: number): Stored[] {
+    const own = new Set(running.map(nameOf))
+    const candidates = ids === null ? this.#prepare(lapsing).iterate(nowMs) : this.#prepare(lapsingOf).iterate(JSON.stringify(ids.map(nameOf)), nowMs)
+    const rows: Stored[] = []
+    for (const columns of candidates) {
+      if (rows.length === limit) break
+      const row = storedOf(columns)
+      if (!own.has(nameOf(row.owner))) rows.push(row)
+    }
+    return rows
+  }
+
+  removePast (limit: number, nowMs: number): Swept[] {
+    const counts = new Map<SettledState, number>()
+    for (const { state } of this.#prepare(removePast).all(nowMs, limit)) {
+      const counted = isState(state) && state !== 'claimed' ? state : 'indeterminate'
+      counts.set(counted, (counts.get(counted) ?? 0) + 1)
+    }
+    return [...counts].map(([state, count]) => ({ state, count }))
+  }
+
+  unresolved (nowMs: number): Unresolved {
+    const { count, since } = this.#prepare(unresolved).get() as { count: number, since: number | null }
+    return { count, oldestMs: since === null ? null : nowMs - since }
+  }
+
+  list ({ id, keyHash, route, state, limit }: RecordFilter): Stored[] {
+    const wanted = Object.entries({ id, key_hash: keyHash, route, state }).filter((entry): entry is [string, Buffer | string] => entry[1] !== undefined)
+    const where = wanted.length === 0 ? '' : `where ${wanted.map(([column]) => `${column} = ?`).join(' and ')}`
+    const values = wanted.map(([, value]) => value)
+    return this.#prepare(`select * from records ${where} order by claimed_at desc limit ?`).all(...values, limit).map(storedOf)
+  }
+
+  note ({ atMs, action, who, why, before, after }: Audited): void {
+    this.#prepare(note).run(atMs, action, who, why, before.id, before.about.route, before.owner, before.attempt, before.state, after.state)
+  }
+
+  /** Bounded by the statements above: at most sixteen of them differ by filter. */
+  #prepare (text: string): StatementSync {
+    const prepared = this.#prepared.get(text) ?? this.#database.prepare(text)
+    this.#prepared.set(text, prepared)
+    return prepared
+  }
+}
+
+function columnsOf (row: Stored): Record<typeof COLUMNS[number], SQLInputValue> {
+  const { about, fingerprint, reason } = row
+  return {
+    id: row.id,
+    state: row.state,
+    owner: row.owner,
+    attempt: row.attempt,
+    fp_alg: fingerprint.alg,
+    fingerprint: fingerprint.value,
+    lease_ms: row.leaseMs,
+    unknown_keep_ms: row.unknownKeepMs,
+    quarantine_ms: row.quarantineMs,
+    claimed_at: row.claimedAtMs,
+    lease_until: row.leaseUntilMs,
+    settled_at: row.settledAtMs,
+    settled_by: row.settledBy,
+    expires_at: row.expiresAtMs,
+    status: row.status,
+    unknown_stage: reason?.stage ?? null,
+    unknown_code: reason?.code ?? null,
+    route: about.route,
+    method: about.method,
+    path: about.path,
+    request_id: about.requestId,
+    instance: about.instance,
+    key_hash: about.keyHash,
+    key_text: about.keyText,
+    headers: row.headers,
+    body: row.body
+  }
+}
+
+/** The columns' types are the schema's own (STRICT); only a state that a newer release wrote is not known here. */
+function storedOf (columns: Columns): Stored {
+  return {
+    id: bytesOf(columns.id),
+    state: isState(columns.state) ? columns.state : 'undecodable',
+    owner: bytesOf(columns.owner),
+    attempt: columns.attempt as number,
+    fingerprint: { alg: columns.fp_alg as number, value: bytesOf(columns.fingerprint) },
+    leaseMs: columns.lease_ms as number,
+    unknownKeepMs: columns.unknown_keep_ms as number,
+    quarantineMs: columns.quarantine_ms as number,
+    claimedAtMs: columns.claimed_at as number,
+    leaseUntilMs: columns.lease_until as number | null,
+    settledAtMs: columns.settled_at as number | null,
+    settledBy: columns.settled_by as SettledBy | null,
+    expiresAtMs: columns.expires_at as number | null,
+    status: columns.status as number | null,
+    headers: columns.headers === null ? null : bytesOf(columns.headers),
+    body: columns.body === null ? null : bytesOf(columns.body),
+    reason: columns.unknown_stage === null ? null : { stage: columns.unknown_stage as UnknownReason['stage'], code: columns.unknown_code as string },
+    about: {
+      route: columns.route as string,
+      method: columns.method as string,
+      path: columns.path as string,
+      requestId: columns.request_id as string,
+      instance: columns.instance as string,
+      keyHash: bytesOf(columns.key_hash),
+      keyText: columns.key_text as string | null
+    }
+  }
+}
+
+function isState (state: SQLOutputValue | undefined): state is RecordState {
+  return (RECORD_STATES as readonly unknown[]).includes(state)
+}
+
+function nameOf (bytes: Buffer): string {
+  return bytes.toString('hex')
+}
+
+function bytesOf (value: SQLOutputValue | undefined): Buffer {
+  const bytes = value as Uint8Array<ArrayBuffer>
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

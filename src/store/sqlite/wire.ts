@@ -1,0 +1,80 @@
+/**
+ * What goes between the main thread and the worker: one message, one batch, one transaction. Structured clone turns a
+ * Buffer into a Uint8Array and takes the whole pool behind a small one along; both are mended here.
+ */
+import type { Fault } from './faults.ts'
+import type { Claim, Settlement, Token } from '../../core/record.ts'
+import type { AuditEntry, Lapsed, LapseOrder, RecordFilter, Resolution } from '../../ports.ts'
+
+export type Call =
+  | { readonly op: 'insert', readonly claim: Claim }
+  | { readonly op: 'take', readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
+  | { readonly op: 'confirm', readonly claim: Claim }
+  | { readonly op: 'look', readonly id: Buffer }
+  | { readonly op: 'renew', readonly tokens: readonly Token[] }
+  | { readonly op: 'settle', readonly settlement: Settlement }
+  | { readonly op: 'settleLost', readonly settlement: Settlement, readonly claim: Claim }
+  | { readonly op: 'lapse', readonly order: LapseOrder }
+  | { readonly op: 'sweep', readonly limit: number }
+  | { readonly op: 'unresolved' }
+  | { readonly op: 'list', readonly filter: RecordFilter }
+  | { readonly op: 'resolve', readonly resolution: Resolution }
+  | { readonly op: 'expire', readonly token: Token, readonly audit: AuditEntry }
+  | { readonly op: 'ping' }
+
+export interface Batch {
+  readonly kind: 'batch'
+  readonly number: number
+  /** The store's clock for the whole batch. */
+  readonly nowMs: number
+  readonly calls: readonly Call[]
+}
+
+/** `close`: finish what was sent before, close the file, end the thread. */
+export type ToWorker = Batch | { readonly kind: 'close' }
+
+export type FromWorker =
+  | { readonly kind: 'open', readonly installation: string, readonly lapsed: Lapsed[] }
+  | { readonly kind: 'failed', readonly fault: Fault }
+  | { readonly kind: 'results', readonly number: number, readonly results: unknown[] }
+  | { readonly kind: 'fault', readonly number: number, readonly fault: Fault }
+
+export interface WorkerStart {
+  readonly file: string
+  readonly nowMs: number
+  /** The only process: whoever claimed before is dead. */
+  readonly exclusive: boolean
+}
+
+/** A copy in which every small Buffer owns its memory; what to transfer is added to `transfer`. Never takes a caller's memory. */
+export function packed<Value> (value: Value, transfer: ArrayBuffer[]): Value {
+  return pack(value, transfer) as Value
+}
+
+function pack (value: unknown, transfer: ArrayBuffer[]): unknown {
+  if (value instanceof Uint8Array) {
+    if (value.byteLength === value.buffer.byteLength) return value
+    const own = new Uint8Array(value)
+    transfer.push(own.buffer)
+    return own
+  }
+  if (Array.isArray(value)) return value.map(item => pack(item, transfer))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, pack(member, transfer)]))
+}
+
+/** Every Uint8Array of a received message as the Buffer it was sent as, in place. */
+export function revived<Value> (message: Value): Value {
+  return revive(message) as Value
+}
+
+function revive (value: unknown): unknown {
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  if (typeof value !== 'object' || value === null) return value
+  const members = value as Record<string, unknown>
+  for (const name of Object.keys(members)) {
+    const member = members[name]
+    if (typeof member === 'object' && member !== null) members[name] = revive(member)
+  }
+  return value
+}

@@ -1,0 +1,61 @@
+/**
+ * The thread that SQLite works on. Takes batches from the main thread, runs each as one transaction, answers. Settles
+ * and renewals overtake whatever else waits: an answer is never held up by new claims (P8).
+ */
+import { parentPort, receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads'
+import { Database } from './database.ts'
+import { Faulted, type Fault } from './faults.ts'
+import { revived, type Batch, type FromWorker, type ToWorker, type WorkerStart } from './wire.ts'
+
+if (parentPort !== null) serve(parentPort, workerData as WorkerStart)
+
+function serve (port: MessagePort, start: WorkerStart): void {
+  const answer = (message: FromWorker) => { port.postMessage(message) }
+  try {
+    const database = new Database(start)
+    answer({ kind: 'open', installation: database.installation, lapsed: database.lapsedAtStart })
+    port.on('message', (first: ToWorker) => { work(database, port, first, answer) })
+  } catch (error) {
+    answer({ kind: 'failed', fault: carried(error) })
+  }
+}
+
+/** Everything that waits on the port is looked at before each batch; the main thread's lanes bound how much that is. */
+function work (database: Database, port: MessagePort, first: ToWorker, answer: (message: FromWorker) => void): void {
+  const urgent: Batch[] = []
+  const others: Batch[] = []
+  let closing = false
+  const sort = (message: ToWorker) => {
+    if (message.kind === 'close') closing = true
+    else (isUrgent(message) ? urgent : others).push(revived(message))
+  }
+  sort(first)
+  for (;;) {
+    for (let waiting = receiveMessageOnPort(port); waiting !== undefined; waiting = receiveMessageOnPort(port)) sort(waiting.message as ToWorker)
+    const batch = urgent.shift() ?? others.shift()
+    if (batch === undefined) break
+    answer(run(database, batch))
+  }
+  if (!closing) return
+  database.close()
+  port.close()
+}
+
+function run (database: Database, { number, calls, nowMs }: Batch): FromWorker {
+  try {
+    return { kind: 'results', number, results: database.run(calls, nowMs) }
+  } catch (error) {
+    return { kind: 'fault', number, fault: carried(error) }
+  }
+}
+
+function isUrgent ({ calls }: Batch): boolean {
+  const op = calls[0]?.op
+  return op === 'settle' || op === 'settleLost' || op === 'renew'
+}
+
+/** Anything unforeseen ends the worker, and the store with it: a thread whose state is not known serves nobody. */
+function carried (error: unknown): Fault {
+  if (error instanceof Faulted) return error.fault
+  throw error
+}

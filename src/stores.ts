@@ -1,0 +1,107 @@
+/**
+ * Opens what the configuration names: the embedded store, or Postgres with or without Redis. A database that cannot be
+ * reached yet is tried again while the gateway listens; one that never can be (a wrong password, a schema of another
+ * age) ends the start.
+ */
+import type { Config } from './config/config.ts'
+import { StartError } from './errors.ts'
+import type { LockStore, Log, Meter, RecordStore } from './ports.ts'
+import { LateLocks, LateRecords } from './store/late.ts'
+import { connectPostgres } from './store/postgres/open.ts'
+import type { PostgresConnection } from './store/postgres/open.ts'
+import { openRedis } from './store/redis/open.ts'
+import { openSqlite } from './store/sqlite/store.ts'
+
+/** Between two tries to reach the database at start. */
+const RETRY_MS = 1_000
+/** A renewal has a sixth of its lease (E2). */
+const RENEW_SHARE = 1 / 6
+
+export interface StoresOptions {
+  readonly log: Log
+  readonly meter: Meter
+  readonly instance: string
+  readonly shortestLeaseMs: number
+}
+
+export class Stores {
+  readonly records: LateRecords
+  readonly locks = new LateLocks()
+  readonly wantsRedis: boolean
+  /** For the banner. */
+  readonly where: readonly string[]
+  opened = false
+  /** A sentence, while the database answers but cannot be served from. */
+  blocked: string | null = null
+  readonly #config: Config
+  readonly #options: StoresOptions
+  #closing = false
+  #retry: NodeJS.Timeout | null = null
+
+  static async open (config: Config, options: StoresOptions): Promise<Stores> {
+    const stores = new Stores(config, options)
+    const { postgres } = config.stores
+    if (postgres === null) {
+      stores.#become(await openSqlite({ dataDir: config.dataDir, exclusive: true }))
+      return stores
+    }
+    const connection = connectPostgres({ ...postgres, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE })
+    await stores.#connect(connection, true)
+    return stores
+  }
+
+  private constructor (config: Config, options: StoresOptions) {
+    this.#config = config
+    this.#options = options
+    const { postgres, redis } = config.stores
+    this.records = new LateRecords(postgres === null ? 'sqlite' : 'postgres')
+    this.wantsRedis = postgres !== null && redis !== null
+    this.where = whereOf(config)
+  }
+
+  async close (): Promise<void> {
+    this.#closing = true
+    if (this.#retry !== null) clearTimeout(this.#retry)
+    await Promise.allSettled([this.records.close(), this.locks.close()])
+  }
+
+  async #connect (connection: PostgresConnection, first: boolean): Promise<void> {
+    try {
+      const store = await connection.open()
+      if (this.#closing) return await store.close()
+      this.#become(store)
+      if (!first) this.#options.log.info({ where: connection.where }, 'database reached')
+    } catch (error) {
+      if (error instanceof StartError && first) throw error
+      this.blocked = error instanceof StartError ? error.message : null
+      this.#options.log.warn({ where: connection.where, error: error instanceof Error ? error.message : String(error) }, 'database not reached; trying again')
+      if (this.#closing) return
+      this.#retry = setTimeout(() => { void this.#connect(connection, false) }, RETRY_MS)
+    }
+  }
+
+  #become (records: RecordStore): void {
+    this.records.become(records)
+    this.opened = true
+    this.blocked = null
+    const locks = this.#openLocks(records.installation)
+    if (locks !== null) this.locks.become(locks)
+  }
+
+  #openLocks (installation: string): LockStore | null {
+    const { redis, postgres } = this.#config.stores
+    if (redis === null || postgres === null) return null
+    const { log, meter } = this.#options
+    return openRedis({ url: redis.url, prefix: redis.prefix, installation, copies: redis.copies, log, meter })
+  }
+}
+
+function whereOf (config: Config): string[] {
+  const { postgres, redis } = config.stores
+  if (postgres === null) return [`embedded SQLite under ${config.dataDir}${redis === null ? '' : ' (Redis is not used without Postgres)'}`]
+  const url = new URL(postgres.url)
+  const database = decodeURIComponent(url.pathname.slice(1)) || 'the default database'
+  const lines = [`Postgres at ${url.hostname || 'localhost'}:${url.port || '5432'}, database ${database}, schema ${postgres.schema}`]
+  if (redis !== null) lines.push(`Redis at ${new URL(redis.url).host}, prefix ${redis.prefix}`)
+  return lines
+}

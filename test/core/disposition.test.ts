@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { judge } from '../../src/core/disposition.ts'
+import type { Disposition, Profile } from '../../src/core/policy.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+const policy = (profile: Profile, statuses: Array<[number, Disposition]> = [], body = true) => ({
+  profile, leaseMs: 15_000, keep: { statuses: new Map(statuses), body, requestBytesMax: 1, responseBytesMax: 1, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
+})
+const dispose = (status: number, headers: string[] = [], body = '', by = policy('api')) => judge({ status, headers, body: Buffer.from(body) }, by).disposition
+const every = Array.from({ length: 500 }, (_, index) => 100 + index)
+
+test('profile api keeps all but what says "not processed" and what a hop does not know', () => {
+  const table = new Map<number, Disposition>([[401, 'release'], [403, 'release'], [407, 'release'], [408, 'release'], [425, 'release'], [429, 'release'], [503, 'release'], [502, 'unknown'], [504, 'unknown']])
+  for (const status of every) assert.equal(dispose(status), table.get(status) ?? 'keep', String(status))
+})
+
+test('profile relay keeps success and "never again", and tries all else anew', () => {
+  for (const status of every) assert.equal(dispose(status, [], '', policy('relay')), (status >= 200 && status < 300) || status === 410 ? 'keep' : 'release', String(status))
+})
+
+test('a route can override single statuses in either profile', () => {
+  for (const profile of ['api', 'relay'] as const) {
+    for (const status of every) {
+      for (const disposition of ['keep', 'release', 'unknown'] as const) assert.equal(dispose(status, [], '', policy(profile, [[status, disposition]])), disposition)
+    }
+  }
+  assert.equal(dispose(503, [], '', policy('api', [[409, 'release']])), 'release')
+})
+
+test('a 503 of Envoy itself is released only when it says that nothing was sent', () => {
+  const own = (body: string, headers: string[] = []) => dispose(503, ['Server', 'envoy', ...headers], body)
+  for (const body of ['no healthy upstream', 'upstream connect error or disconnect/reset before headers. reset reason: connection failure', 'reset reason: overflow', 'Delayed Connect Error: 111']) assert.equal(own(body), 'release', body)
+  for (const body of ['', 'upstream connect error or disconnect/reset before headers. reset reason: connection termination', 'upstream connect error or disconnect/reset before headers. retried and the latest reset reason: connection failure', `${'x'.repeat(2000)}overflow`]) assert.equal(own(body), 'unknown', body)
+  assert.equal(dispose(503, ['server', 'istio-envoy'], 'reset reason: connection termination'), 'unknown')
+})
+
+test('a 503 that the application behind Envoy gave is the application\'s', () => {
+  assert.equal(dispose(503, ['server', 'envoy', 'x-envoy-upstream-service-time', '3'], 'busy'), 'release')
+  assert.equal(dispose(503, ['server', 'envoy', 'Retry-After', '3'], 'busy'), 'release')
+})
+
+test('a 503 of a proxy that answers so after sending is not known, Retry-After or not', () => {
+  for (const server of ['Varnish', 'CloudFront', 'AkamaiGHost']) {
+    assert.equal(dispose(503, ['Server', server], ''), 'unknown', server)
+    assert.equal(dispose(503, ['Server', server, 'Retry-After', '5'], ''), 'unknown', server)
+  }
+  assert.equal(dispose(503, ['l5d-proxy-error', 'connection closed'], ''), 'unknown')
+  assert.equal(dispose(503, ['X-Squid-Error', 'ERR_READ_ERROR 104'], ''), 'unknown')
+  assert.equal(dispose(503, ['Server', 'nginx'], ''), 'release')
+  assert.equal(dispose(503, ['Server', 'Varnish'], '', policy('relay')), 'release')
+})
+
+test('the upstream steers a single answer', () => {
+  const steer = (...lines: string[]) => judge({ status: 503, headers: lines.flatMap((line) => ['Idempotency-Policy', line]), body: Buffer.alloc(0) }, policy('api', [[503, 'unknown']]))
+  assert.equal(steer().disposition, 'unknown')
+  assert.equal(steer('store').disposition, 'keep')
+  assert.equal(steer('RELEASE').disposition, 'release')
+  assert.equal(steer('store, release').disposition, 'release')
+  assert.equal(steer('store', 'release').disposition, 'release')
+  assert.equal(steer('storefront, x').disposition, 'unknown')
+  assert.deepEqual(steer('no-body , store,ttl=3600'), { disposition: 'keep', keepBody: false, ttlMs: 3_600_000 })
+})
+
+test('a retention that the upstream asks for stays between two leases and a year', () => {
+  const ttl = (text: string) => judge({ status: 200, headers: ['idempotency-policy', text], body: Buffer.alloc(0) }, policy('api')).ttlMs
+  assert.deepEqual(['ttl=0', 'ttl=29', 'ttl=31', 'ttl=999999999999999'].map(ttl), [30_000, 30_000, 31_000, 366 * DAY_MS])
+  for (const bad of ['ttl', 'ttl=', 'ttl=-1', 'ttl=1.5', 'ttl=1h', 'ttl=1e3', `ttl=${'9'.repeat(400)}`]) assert.equal(ttl(bad), null, bad)
+})
+
+test('a body is kept unless the route or the upstream says otherwise', () => {
+  const keeps = (body: boolean, header: string[]) => judge({ status: 200, headers: header, body: Buffer.alloc(0) }, policy('api', [], body)).keepBody
+  assert.deepEqual([keeps(true, []), keeps(false, []), keeps(true, ['Idempotency-Policy', 'no-body']), keeps(false, ['Idempotency-Policy', 'store'])], [true, false, false, false])
+})

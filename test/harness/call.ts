@@ -1,0 +1,54 @@
+/** One HTTP request with exactly the header lines that are given, and the whole answer. No keep-alive, no retries. */
+import { request as httpRequest } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+
+export interface Called {
+  readonly status: number
+  readonly headers: IncomingMessage['headers']
+  readonly rawHeaders: readonly string[]
+  readonly body: Buffer
+  readonly text: string
+  readonly json: any // eslint-disable-line @typescript-eslint/no-explicit-any -- tests look into answers freely
+}
+
+export interface CallOptions {
+  readonly method?: string
+  /** Name and value lines in order, or an object. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>
+  readonly body?: string | Buffer
+  readonly signal?: AbortSignal
+}
+
+export async function call (base: string, path: string, options: CallOptions = {}): Promise<Called> {
+  const url = new URL(base)
+  return await new Promise<Called>((resolve, reject) => {
+    const request = httpRequest({
+      host: url.hostname,
+      port: url.port,
+      path,
+      method: options.method ?? 'POST',
+      headers: { ...options.headers } as Record<string, string | string[]>,
+      agent: false,
+      ...(options.signal === undefined ? {} : { signal: options.signal })
+    }, response => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => { resolve(calledOf(response, Buffer.concat(chunks))) })
+    })
+    request.on('error', reject)
+    request.end(options.body)
+  })
+}
+
+function calledOf (response: IncomingMessage, body: Buffer): Called {
+  const text = body.toString('utf8')
+  return {
+    status: response.statusCode ?? 0,
+    headers: response.headers,
+    rawHeaders: response.rawHeaders,
+    body,
+    text,
+    get json () { return JSON.parse(text) as unknown }
+  }
+}

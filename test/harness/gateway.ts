@@ -1,0 +1,116 @@
+/**
+ * A gateway in this process: real listener, real upstream sockets, memory stores (or others that the test brings). For
+ * processes that are killed and restarted see process-gateway.ts.
+ */
+import type { AddressInfo } from 'node:net'
+import type { TestContext } from 'node:test'
+import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
+import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
+import { heartbeat } from '../../src/background/heartbeat.ts'
+import { sweeper } from '../../src/background/sweeper.ts'
+import { Gateway } from '../../src/gateway/gateway.ts'
+import type { World } from '../../src/gateway/world.ts'
+import { PeerTrust } from '../../src/http/peer.ts'
+import { createServer } from '../../src/http/server.ts'
+import { JoseVerifier } from '../../src/identity/jwt.ts'
+import type { Log, Meter } from '../../src/ports.ts'
+import { compileRoutes } from '../../src/routing/match.ts'
+import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
+import { UndiciUpstream } from '../../src/upstream/sender.ts'
+
+export const SILENT: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
+export function recordingLog (): Log & { readonly lines: Array<{ level: string, message: string } & Record<string, unknown>> } {
+  const lines: Array<{ level: string, message: string } & Record<string, unknown>> = []
+  const at = (level: string) => (fields: object, message: string): void => { lines.push({ level, message, ...fields }) }
+  return { lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+/** A meter that counts calls by name, for tests that ask whether something was counted. */
+export function countingMeter (): Meter & { readonly counts: Map<string, number> } {
+  const counts = new Map<string, number>()
+  const count = (name: string): void => { counts.set(name, (counts.get(name) ?? 0) + 1) }
+  const meter = new Proxy({ counts }, { get: (target, name) => name === 'counts' ? target.counts : () => { count(String(name)) } })
+  return meter as unknown as Meter & { readonly counts: Map<string, number> }
+}
+
+export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = {}): UpstreamPolicy {
+  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, host: 'upstream', requestHeaders: [], ...changes }
+}
+
+export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
+  return {
+    profile: 'api',
+    key: { header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
+    scope: { kind: 'credential', anonymous: true, cookies: 'refuse' },
+    jwt: null,
+    fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
+    inFlight: { waitMs: 0, status: 409 },
+    answerWithinMs: 10_000,
+    unknown: 'hold',
+    keep: { statuses: new Map(), body: true, requestBytesMax: 1024 * 1024, responseBytesMax: 256 * 1024, dropHeaders: new Set(), keepHeaders: new Set() },
+    retentionMs: 3_600_000,
+    unknownRetentionMs: 7_200_000,
+    leaseMs: 15_000,
+    onMismatch: { action: 'reject', status: 422 },
+    onStoreDown: 'reject',
+    forwardKey: true,
+    retryHints: false,
+    ...changes
+  }
+}
+
+export function relayPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
+  return apiPolicy({ profile: 'relay', inFlight: { waitMs: 3_000, status: 503 }, unknown: 'retry', fingerprint: { of: ['method', 'target'], body: 'none' }, ...changes })
+}
+
+export function guardedRoute (url: string, policy: Partial<IdempotencyPolicy> = {}, upstream: Partial<UpstreamPolicy> = {}): GuardedRoute {
+  return { name: 'things', match: { path: '/*', methods: ['POST', 'PATCH'], host: null, exact: false }, upstream: upstreamPolicy(url, upstream), idempotency: apiPolicy(policy) }
+}
+
+export interface TestGateway { readonly url: string, readonly gateway: Gateway, readonly world: World, close: () => Promise<void> }
+
+export interface TestGatewayOptions {
+  readonly routes: readonly Route[]
+  readonly world?: Partial<World>
+  readonly trustProxies?: readonly string[]
+  readonly background?: boolean
+}
+
+export async function startGateway (t: TestContext, { routes, world: changes = {}, trustProxies = [], background = true }: TestGatewayOptions): Promise<TestGateway> {
+  const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
+  const upstreams = Array.from(new Map(routes.map(({ upstream }) => [upstream.origin, upstream])).values())
+  const nowMs = (): number => Date.now()
+  const world: World = {
+    records: new MemoryStore({ nowMs }),
+    locks: new MemoryLocks({ nowMs }),
+    upstream: new UndiciUpstream(upstreams),
+    tokens: new JoseVerifier(),
+    clock: SYSTEM_CLOCK,
+    random: SYSTEM_RANDOM,
+    meter: countingMeter(),
+    log: SILENT,
+    instance: 'test',
+    limits: { executions: 1_000, waiters: 1_000, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024 },
+    claimWithinMs: 2_000,
+    longestLeaseMs: Math.max(...leases, 1),
+    copyTtlMs: 60_000,
+    ...changes
+  }
+  const gateway = new Gateway(world, Math.min(...leases))
+  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, closing: () => false })
+  const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start()] : []
+  await server.listen({ host: '127.0.0.1', port: 0 })
+  const close = async (): Promise<void> => {
+    await Promise.all(services.map(async service => { await service.stop() }))
+    gateway.cutOff()
+    await gateway.idle(2_000)
+    gateway.stop()
+    server.server.closeAllConnections()
+    await server.close()
+    await world.upstream.close()
+  }
+  t.after(close)
+  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, close }
+}

@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { IdempotencyPolicy, Route, RouteMatch, UpstreamPolicy } from '../../src/core/policy.ts'
+import { compileRoutes, hides } from '../../src/routing/match.ts'
+
+const upstream: UpstreamPolicy = { name: 'u', origin: 'http://127.0.0.1:1', timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, host: 'upstream', requestHeaders: [] }
+const guard: IdempotencyPolicy = {
+  profile: 'api', key: { header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' }, scope: { kind: 'credential', anonymous: false, cookies: 'refuse' }, jwt: null,
+  fingerprint: { of: [], body: 'none' }, inFlight: { waitMs: 0, status: 409 }, answerWithinMs: 1, unknown: 'hold',
+  keep: { statuses: new Map(), body: true, requestBytesMax: 1, responseBytesMax: 1, dropHeaders: new Set(), keepHeaders: new Set() },
+  retentionMs: 1, unknownRetentionMs: 1, leaseMs: 1, onMismatch: { action: 'reject', status: 422 }, onStoreDown: 'reject', forwardKey: true, retryHints: false
+}
+const when = (path: string, over: Partial<RouteMatch> = {}): RouteMatch => ({ path, methods: [], host: null, exact: false, ...over })
+const guarded = (path: string, over: Partial<RouteMatch> = {}): Route => ({ name: `guard ${path}`, match: when(path, over), upstream, idempotency: guard })
+const passing = (path: string, over: Partial<RouteMatch> = {}): Route => ({ name: `pass ${path}`, match: when(path, over), upstream, idempotency: null })
+
+const meets = (routes: Route[], target: string, method = 'POST', host: string | null = 'h') => {
+  const found = compileRoutes(routes).match(method, target, host)
+  return found.kind === 'route' ? found.route.name : found.kind
+}
+const charges = [guarded('/v1/charges', { methods: ['POST'] }), guarded('/v1/orders/:id/capture', { methods: ['POST'] }), guarded('/pay/*'), passing('/*')]
+
+test('first match wins, by method, path and host', () => {
+  const routes = [guarded('/a', { methods: ['POST', 'PATCH'] }), passing('/a'), guarded('/b', { host: 'api.example' }), passing('/b/:id'), passing('/b')]
+  assert.equal(meets(routes, '/a'), 'guard /a')
+  assert.equal(meets(routes, '/a?x=/../y%zz', 'PATCH'), 'guard /a')
+  assert.equal(meets(routes, '/a', 'GET'), 'pass /a')
+  for (const host of ['api.example', 'API.example:8080', 'api.example.']) assert.equal(meets(routes, '/b', 'POST', host), 'guard /b', host)
+  for (const host of ['other', null, 'xapi.example', '']) assert.equal(meets(routes, '/b', 'POST', host), 'pass /b', String(host))
+  assert.equal(meets(routes, '/b/1'), 'pass /b/:id')
+  for (const target of ['/', '/c', '/b/1/2', '/a/b']) assert.equal(meets(routes, target), 'none', target)
+})
+
+test('a parameter is one segment, a star is everything at and under its prefix', () => {
+  assert.equal(meets(charges, '/v1/orders/7/capture'), 'guard /v1/orders/:id/capture')
+  assert.equal(meets(charges, '/v1/orders//capture'), 'pass /*')
+  for (const target of ['/pay', '/pay/', '/pay/a', '/pay/a/b']) assert.equal(meets(charges, target), 'guard /pay/*', target)
+  for (const target of ['/payment', '/v1/charges/x', '/v1/chargesx', '/v1/charge', '/x/v1/charges']) assert.equal(meets(charges, target), 'pass /*', target)
+})
+
+test('an exact route is compared byte for byte', () => {
+  const routes = [guarded('/v1/charges', { exact: true }), guarded('/x/*', { exact: true }), passing('/*')]
+  assert.equal(meets(routes, '/v1/charges?q'), 'guard /v1/charges')
+  for (const target of ['/V1/charges', '/v1/charges/', '//v1/charges', '/v1/%63harges', '/v1/charges;x', '/x', '/X/a']) assert.equal(meets(routes, target), 'pass /*', target)
+  assert.equal(meets(routes, '/x/'), 'guard /x/*')
+})
+
+test('the variants that the contract names are guarded', () => {
+  for (const target of ['/V1/charges/', '/v1/%63harges', '/v1//charges', '//v1/charges', '/v1/charges//', '/v1/CHARGES?a=b', '/%76%31/%43harges']) {
+    assert.equal(meets(charges, target), 'guard /v1/charges', target)
+  }
+})
+
+test('the variants that only some servers take for the path are guarded', () => {
+  const targets = ['/v1%2fcharges', '/v1%2Fcharges', '/v1\\charges', '/v1%5ccharges', '/v1/charges;jsessionid=1', '/v1;a/charges;b=c', '/v1/charges%3bx', '/v1/charges;x%2fy', '/v1/charges;%2f', '/v1/%2563harges', '/v1%252fcharges',
+    '/v1/charges#x', '/v1/charges%23x', '/v1/charges%3fx', '//other/v1/charges', '/\\other/v1/charges', '/%2fother/v1/charges', 'http://h/v1/charges', 'HTTP://H:80/V1/charges/?a']
+  for (const target of targets) assert.equal(meets(charges, target), 'guard /v1/charges', target)
+})
+
+test('letters beyond ASCII are compared without case, however they are escaped', () => {
+  const routes = [guarded('/tasks/ä'), guarded('/%C3%B6'), passing('/*')]
+  for (const target of ['/tasks/%C3%A4', '/tasks/%c3%84', '/Tasks/\xc3\xa4', '/ta%C5%BF%E2%84%AAs/%c3%a4']) assert.equal(meets(routes, target), 'guard /tasks/ä', target)
+  assert.equal(meets(routes, '/%c3%96'), 'guard /%C3%B6')
+  assert.equal(meets(routes, '/tasks/%C3%A5'), 'pass /*')
+})
+
+test('no spelling of a guarded path ever falls through', () => {
+  const spelling = fc.constantFrom('/v1/charges', '/v1/orders/7/capture', '/pay', '/pay/in').chain((path) =>
+    fc.tuple(fc.constant(path), fc.array(fc.nat(), { minLength: 200, maxLength: 200 })))
+  fc.assert(fc.property(spelling, ([path, choices]) => {
+    let at = 0
+    const choose = <T> (...options: T[]): T => options[(choices[at++] ?? 0) % options.length] as T
+    const escape = (char: string) => `%${char.charCodeAt(0).toString(16)}`
+    const letter = (char: string): string => choose(char, char, char.toUpperCase(), escape(char), escape(char.toUpperCase()), escape(char).toUpperCase())
+    const slash = () => choose('/', '/', '//', '///', '%2f', '%2F', '\\', '%5c', ';a=b/', '%252f')
+    const spelled = `/${choose('', '/')}` + path.slice(1).split('').map((char) => char === '/' ? slash() : letter(char)).join('') + choose('', '/', '//', ';x', '?q', '#f', '%2f')
+    const found = meets(charges, spelled)
+    assert.ok(found.startsWith('guard ') || found === 'refused', `${spelled} -> ${found}`)
+  }), { numRuns: 3000 })
+})
+
+test('a request that nobody can misread passes', () => {
+  for (const target of ['/', '/files/%E4%BD%A0.txt', '/files/a%20b', '/a;b/c', '/.well-known/x', '/a/...', '/a/..b', '/a%2fb', `/${'a%20'.repeat(2000)}`]) assert.equal(meets(charges, target), 'pass /*', target.slice(0, 30))
+})
+
+test('dot segments are refused, however they are spelled', () => {
+  for (const target of ['/..', '/.', '/a/../v1/charges', '/a/./b', '/a/%2e%2e/b', '/a/.%2E', '/a/..;x/b', '/a/%2e%2e%2fb', '/a\\..\\b', '/a/..%5cb', '/a/%252e%252e/b', '/v1/charges/..', '/a#/../b', 'http://h/../x']) {
+    assert.equal(meets(charges, target), 'refused', target)
+  }
+})
+
+test('targets that cannot be compared are refused', () => {
+  for (const target of ['', 'v1/charges', '/a%', '/a%zz', '/a%2', '/a b', '/a\tb', '/a\0', '/a%00', '/a%2500', 'ftp://h/a', 'http://', 'http:///a', 'http://u@h/a', 'http://other/v1/charges', '*', `/%${'25'.repeat(100)}41`, `/${';%25'.repeat(4000)}`]) {
+    assert.equal(meets(charges, target), 'refused', target.slice(0, 30))
+  }
+})
+
+test('OPTIONS * meets no route', () => {
+  assert.equal(meets(charges, '*', 'OPTIONS'), 'none')
+})
+
+test('an exception before a guarded route holds only for requests that every server reads as the exception', () => {
+  const routes = [passing('/v1/preview/*'), guarded('/v1/*'), passing('/*')]
+  assert.equal(meets(routes, '/v1/preview/x'), 'pass /v1/preview/*')
+  assert.equal(meets(routes, '/v1/Preview/'), 'pass /v1/preview/*')
+  assert.equal(meets(routes, '//x/v1/preview'), 'pass /*')
+  assert.equal(meets(routes, '//preview/v1/charge'), 'guard /v1/*')
+  assert.equal(meets([passing('/a;b', { exact: true }), guarded('/a')], '/a;b'), 'pass /a;b')
+  assert.equal(meets([passing('/:x', { exact: true }), guarded('/a')], '/a;b'), 'guard /a')
+})
+
+test('matching the worst target stays cheap', () => {
+  const matcher = compileRoutes(charges)
+  const worst = [`/${'a/'.repeat(8000)}`, `/${';'.repeat(16000)}`, `/${'%2f'.repeat(5000)}`, `/${'%25'.repeat(5000)}`, `/${'\\;%3b'.repeat(3000)}`, '/'.repeat(16000)]
+  const started = process.cpuUsage()
+  for (const target of worst) matcher.match('POST', target, null)
+  const { user } = process.cpuUsage(started)
+  assert.ok(user < 500_000, `${user} µs`)
+})
+
+test('a route hides another exactly when it takes everything from it', () => {
+  const yes: Array<[RouteMatch, RouteMatch]> = [
+    [when('/*'), when('/a')], [when('/*'), when('/')], [when('/a/*'), when('/a')], [when('/a/*'), when('/A//b/:c/*')], [when('/a/:x'), when('/a/b')], [when('/a/:x'), when('/a/:y')], [when('/A/'), when('/%61')],
+    [when('/a'), when('/a', { methods: ['POST'] })], [when('/a', { methods: ['POST', 'PUT'] }), when('/a', { methods: ['PUT'] })], [when('/a'), when('/a', { host: 'h' })], [when('/a', { host: 'h' }), when('/a', { host: 'h' })],
+    [when('/a'), when('/A', { exact: true })], [when('/*', { exact: true }), when('/a')], [when('/a', { exact: true }), when('/a', { exact: true })], [when('/a/*', { exact: true }), when('/a/b/*', { exact: true })]
+  ]
+  const no: Array<[RouteMatch, RouteMatch]> = [
+    [when('/a'), when('/*')], [when('/a'), when('/a/*')], [when('/a'), when('/a/b')], [when('/a/b'), when('/a/:x')], [when('/a/:x'), when('/a/*')], [when('/a/:x/*'), when('/a/*')], [when('/a/:x'), when('/a')],
+    [when('/a', { methods: ['POST'] }), when('/a')], [when('/a', { methods: ['POST'] }), when('/a', { methods: ['POST', 'PUT'] })], [when('/a', { host: 'h' }), when('/a')], [when('/a', { host: 'h' }), when('/a', { host: 'i' })],
+    [when('/a', { exact: true }), when('/a')], [when('/a/*', { exact: true }), when('/a/*')], [when('/a/*', { exact: true }), when('/a', { exact: true })], [when('/a', { exact: true }), when('/A', { exact: true })]
+  ]
+  for (const [earlier, later] of yes) assert.ok(hides(earlier, later), JSON.stringify([earlier, later]))
+  for (const [earlier, later] of no) assert.ok(!hides(earlier, later), JSON.stringify([earlier, later]))
+})
+
+test('a hidden route is never met', () => {
+  const path = fc.array(fc.constantFrom('/a', '/B', '/:x', '/b'), { maxLength: 3 }).chain((parts) => fc.constantFrom('', '/*').map((end) => parts.join('') + end || '/'))
+  const some = fc.record({ path, exact: fc.boolean(), methods: fc.constantFrom([], ['POST'], ['POST', 'PUT']), host: fc.constantFrom(null, 'h') })
+  const target = fc.array(fc.constantFrom('/a', '/b', '/A', '/', '/c', '%61', '/%62'), { minLength: 1, maxLength: 4 }).map((parts) => `/${parts.join('')}`.replace(/^\/\//, '/'))
+  fc.assert(fc.property(some, some, target, fc.constantFrom('POST', 'PUT', 'GET'), fc.constantFrom('h', 'i'), (earlier, later, asked, method, host) => {
+    fc.pre(hides(earlier, later))
+    const alone = compileRoutes([passing('/', earlier)]).match(method, asked, host)
+    const behind = compileRoutes([passing('/', later)]).match(method, asked, host)
+    assert.ok(behind.kind !== 'route' || alone.kind === 'route')
+  }), { numRuns: 1000 })
+})

@@ -1,0 +1,112 @@
+/** The Redis store passes the suite of its port, on a real server; and what only it has: keys, bounds, foreign values. */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, describe, test } from 'node:test'
+import { StartError } from '../../src/errors.ts'
+import type { LockValue } from '../../src/ports.ts'
+import { openRedis } from '../../src/store/redis/open.ts'
+import { decodeValue, encodeValue } from '../../src/store/redis/value.ts'
+import { lockStoreConformance } from '../conformance/lock-store.ts'
+import { needs } from '../harness/needs.ts'
+import { startRedis, type RedisServer } from '../harness/redis.ts'
+import { bareClient, keyOf, lockOf, LONG_MS, readyLocks, redisOptionsOf } from './redis-world.ts'
+
+describe('locks in Redis', needs('redis'), () => {
+  let started: Promise<RedisServer> | null = null
+  const server = () => started ??= startRedis()
+  after(async () => { await (await started)?.stop() })
+
+  lockStoreConformance('redis', async (t) => {
+    const options = redisOptionsOf((await server()).url)
+    const [store, second] = await Promise.all([readyLocks(t, options), readyLocks(t, options)])
+    return { store, second }
+  })
+
+  test('two installations on one Redis never see each other', async (t) => {
+    const { url } = await server()
+    const [one, other] = await Promise.all([readyLocks(t, redisOptionsOf(url)), readyLocks(t, redisOptionsOf(url))])
+    const id = randomBytes(32)
+    let woken = false
+    await other.watch(id, () => { woken = true })
+    assert.equal((await one.lock(id, lockOf(), LONG_MS)).kind, 'locked')
+    assert.equal((await other.lock(id, lockOf(), LONG_MS)).kind, 'locked')
+    one.wake(id)
+    assert.equal(await one.forget(id), true)
+    assert.equal((await other.lock(id, lockOf(), LONG_MS)).kind, 'lock')
+    assert.equal(woken, false)
+  })
+
+  test('a copy larger than may be kept is not written, and my lock does not stay behind', async (t) => {
+    const options = redisOptionsOf((await server()).url, { copies: { ttlMs: LONG_MS, bytesMax: 1_000 } })
+    const store = await readyLocks(t, options)
+    const [id, lock] = [randomBytes(32), lockOf()]
+    await store.lock(id, lock, LONG_MS)
+    assert.equal(await store.swap(id, lock.owner, copyOf(2_000), LONG_MS), false)
+    const next = lockOf()
+    assert.equal((await store.lock(id, next, LONG_MS)).kind, 'locked')
+    assert.equal(await store.swap(id, lock.owner, copyOf(2_000), LONG_MS), false)
+    assert.equal((await store.lock(id, lockOf(), LONG_MS)).kind, 'lock', 'another\'s lock is not deleted')
+    assert.equal(await store.swap(id, next.owner, copyOf(500), LONG_MS), true)
+  })
+
+  test('a copy stands no longer than copies may, whatever its row has left', async (t) => {
+    const options = redisOptionsOf((await server()).url, { copies: { ttlMs: 5_000, bytesMax: 1_000 } })
+    const store = await readyLocks(t, options)
+    const client = await bareClient(t, options.url)
+    const [id, lock] = [randomBytes(32), lockOf()]
+    await store.lock(id, lock, LONG_MS)
+    await store.swap(id, lock.owner, copyOf(10), LONG_MS)
+    const left = await client.pttl(keyOf(options, id))
+    assert.ok(left > 0 && left <= 5_000, `${left} ms`)
+  })
+
+  test('a copy whose time is over before it is written is not written', async (t) => {
+    const options = redisOptionsOf((await server()).url)
+    const store = await readyLocks(t, options)
+    const [id, lock] = [randomBytes(32), lockOf()]
+    await store.lock(id, lock, LONG_MS)
+    assert.equal(await store.swap(id, lock.owner, copyOf(10), -5), false)
+    assert.equal((await store.lock(id, lockOf(), LONG_MS)).kind, 'locked')
+  })
+
+  test('a value that makes no sense is no Redis, never a lock', async (t) => {
+    const options = redisOptionsOf((await server()).url)
+    const store = await readyLocks(t, options)
+    const client = await bareClient(t, options.url)
+    for (const value of ['', 'L', 'X'.repeat(60), 'OK', 'C\x00', encodeValue(copyOf(50)).subarray(0, -1)]) {
+      const id = randomBytes(32)
+      await client.set(keyOf(options, id), value)
+      assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), { kind: 'unavailable' }, JSON.stringify(value))
+    }
+    const id = randomBytes(32)
+    await client.lpush(keyOf(options, id), 'a list')
+    assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), { kind: 'unavailable' })
+  })
+
+  test('a thousand locks are renewed at once', async (t) => {
+    const options = redisOptionsOf((await server()).url)
+    const store = await readyLocks(t, options)
+    const client = await bareClient(t, options.url)
+    const held = Array.from({ length: 1_000 }, () => ({ id: randomBytes(32), lock: lockOf() }))
+    await Promise.all(held.map(({ id, lock }) => store.lock(id, lock, 10_000)))
+    await store.renew(held.map(({ id, lock }) => ({ id, owner: lock.owner })), LONG_MS)
+    const left = await Promise.all(held.map(({ id }) => client.pttl(keyOf(options, id))))
+    assert.ok(left.every((ms) => ms > 10_000))
+  })
+})
+
+test('every value that is written is read back, and no cut one is', () => {
+  for (const value of [copyOf(40), { kind: 'lock', lock: lockOf() }, { kind: 'unsettled', copy: { owner: randomBytes(16), attempt: 7, fingerprint: { alg: 2, value: randomBytes(20) }, keepMs: 86_400_000, answer: { status: 204, headers: ['A', 'b'], body: Buffer.alloc(0) } } }] satisfies LockValue[]) {
+    const bytes = encodeValue(value)
+    assert.deepEqual(decodeValue(bytes), value)
+    for (let size = 0; size < bytes.length; size++) assert.equal(decodeValue(bytes.subarray(0, size)), null)
+  }
+})
+
+test('a Redis URL that is none is refused with a sentence', () => {
+  assert.throws(() => openRedis(redisOptionsOf('localhost:6379')), (error: unknown) => error instanceof StartError && error.exitCode === 2)
+})
+
+function copyOf (bodyBytes: number): LockValue {
+  return { kind: 'copy', copy: { state: 'completed', attempt: 1, fingerprint: { alg: 1, value: Buffer.alloc(32) }, expiresAtMs: 1_700_000_000_000, answer: { status: 200, headers: ['Content-Type', 'text/plain'], body: randomBytes(bodyBytes) } } }
+}
