@@ -59,6 +59,7 @@ export async function startApp (config: Config, options: { readonly announce: (l
     longestLeaseMs: leases.longestMs,
     copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0
   }, leases.shortestMs)
+  gateway.noteLapsed(stores.lapsedAtStart)
   const phase = { draining: false }
   const server = await createServer({
     gateway,

@@ -5,7 +5,7 @@
  */
 import type { Config } from './config/config.ts'
 import { StartError } from './errors.ts'
-import type { LockStore, Log, Meter, RecordStore } from './ports.ts'
+import type { Lapsed, LockStore, Log, Meter, RecordStore } from './ports.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
 import { connectPostgres } from './store/postgres/open.ts'
 import type { PostgresConnection } from './store/postgres/open.ts'
@@ -31,6 +31,8 @@ export class Stores {
   /** For the banner. */
   readonly where: readonly string[]
   opened = false
+  /** What a dead process had left claimed in the embedded store. */
+  lapsedAtStart: readonly Lapsed[] = []
   /** A sentence, while the database answers but cannot be served from. */
   blocked: string | null = null
   readonly #config: Config
@@ -42,7 +44,9 @@ export class Stores {
     const stores = new Stores(config, options)
     const { postgres } = config.stores
     if (postgres === null) {
-      stores.#become(await openSqlite({ dataDir: config.dataDir, exclusive: true }))
+      const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter })
+      stores.lapsedAtStart = embedded.lapsedAtStart
+      stores.#become(embedded)
       return stores
     }
     const connection = connectPostgres({ ...postgres, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE })

@@ -8,6 +8,11 @@ import type { Command, Options, Terminal } from './command.ts'
 
 /** After a clean stop nothing should hold the process. What does is a leak, and must not hold up a roll-out. */
 const LEAK_GRACE_MS = 2_000
+/**
+ * `npm start` forwards the Ctrl-C that the terminal has already sent to the whole group: the same signal twice within
+ * milliseconds is one wish. Nobody presses again on purpose within this time.
+ */
+const SAME_SIGNAL_MS = 500
 
 export const serve: Command = {
   help: `usage: onceway serve [--upstream URL] [--port N] [--data-dir DIR] [--config FILE]
@@ -34,11 +39,13 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
     upstream: { type: 'string' }, port: { type: 'string' }, 'data-dir': { type: 'string' }, config: { type: 'string' }
   })
   const isDemo = textOption(options, 'upstream') === undefined && textOption(options, 'config') === undefined
+  // Before anything starts: a signal while starting is a wish to stop too.
+  const signalled = firstSignal(terminal)
   const demo = isDemo ? await startDemoUpstream() : null
   try {
     const app = await startApp(configOf(options, terminal, demo?.url), { announce: terminal.out })
     if (isDemo) tryLines(app.url).forEach(terminal.out)
-    await firstSignal(terminal)
+    await signalled
     await app.stop()
     return 0
   } finally {
@@ -62,13 +69,14 @@ function configOf (options: Options, { env }: Terminal, demoUrl: string | undefi
 /** Resolves with the first signal; a second one ends the process where it stands. */
 function firstSignal ({ err }: Terminal): Promise<void> {
   return new Promise((resolve) => {
-    let signalled = false
+    let firstAtMs: number | null = null
     const onSignal = (signal: NodeJS.Signals) => {
-      if (signalled) {
+      if (firstAtMs !== null && performance.now() - firstAtMs < SAME_SIGNAL_MS) return
+      if (firstAtMs !== null) {
         err(`onceway: ${signal} again: ending at once; what is under way becomes indeterminate.`)
         process.exit(1)
       }
-      signalled = true
+      firstAtMs = performance.now()
       resolve()
     }
     process.on('SIGTERM', onSignal)

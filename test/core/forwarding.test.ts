@@ -4,7 +4,14 @@ import { guardedRequestHeaders, headerLines, passthroughRequestHeaders } from '.
 import type { GuardedAdditions } from '../../src/core/headers.ts'
 
 const add: GuardedAdditions = {
-  recordId: 'RID', attempt: 2, requestId: 'req-1', keyHeader: 'idempotency-key', forwardKey: true, host: 'upstream', extra: [], bodyBytes: 3,
+  recordId: 'RID',
+  attempt: 2,
+  requestId: 'req-1',
+  keyHeader: 'idempotency-key',
+  forwardKey: true,
+  host: 'upstream',
+  extra: [],
+  bodyBytes: 3,
   forwarded: { for: '10.0.0.1', proto: 'http', host: 'shop.example', trusted: false }
 }
 const guarded = (raw: string[], over: Partial<GuardedAdditions> = {}) => guardedRequestHeaders(raw, { ...add, ...over })
@@ -84,12 +91,37 @@ test('static fields of the upstream replace the client\'s and the gateway\'s', (
 
 test('a streamed request gets the same treatment, and keeps what the library needs', () => {
   const sent = passthroughRequestHeaders({
-    host: 'upstream:1', connection: 'upgrade', upgrade: 'websocket', 'content-length': '3', 'accept-encoding': 'gzip', te: 'trailers', expect: '100-continue', gone: undefined,
-    via: '1.1 a', 'x-forwarded-for': '6.6.6.6', 'x-request-id': 'theirs', cookie: 'a', 'idempotency-key': 'k', accept: ['a', 'b'], authorization: 'client'
+    host: 'upstream:1',
+    connection: 'upgrade',
+    upgrade: 'websocket',
+    'content-length': '3',
+    'accept-encoding': 'gzip',
+    te: 'trailers',
+    expect: '100-continue',
+    gone: undefined,
+    via: '1.1 a',
+    'x-forwarded-for': '6.6.6.6',
+    'x-request-id': 'theirs',
+    cookie: 'a',
+    'idempotency-key': 'k',
+    accept: ['a', 'b'],
+    authorization: 'client'
   }, { ...add, extra: [['Authorization', 'static']] })
   assert.deepEqual(sent, {
-    host: 'upstream:1', connection: 'upgrade', upgrade: 'websocket', 'content-length': '3', 'accept-encoding': 'gzip', cookie: 'a', 'idempotency-key': 'k', accept: ['a', 'b'],
-    via: '1.1 a, 1.1 onceway', 'x-forwarded-for': '10.0.0.1', 'x-forwarded-proto': 'http', 'x-forwarded-host': 'shop.example', 'x-request-id': 'req-1', authorization: 'static'
+    host: 'upstream:1',
+    connection: 'upgrade',
+    upgrade: 'websocket',
+    'content-length': '3',
+    'accept-encoding': 'gzip',
+    cookie: 'a',
+    'idempotency-key': 'k',
+    accept: ['a', 'b'],
+    via: '1.1 a, 1.1 onceway',
+    'x-forwarded-for': '10.0.0.1',
+    'x-forwarded-proto': 'http',
+    'x-forwarded-host': 'shop.example',
+    'x-request-id': 'req-1',
+    authorization: 'static'
   })
 })
 

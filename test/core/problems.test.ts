@@ -16,7 +16,12 @@ test('every problem is an RFC 9457 answer that nobody may cache', () => {
     assert.equal(headerValue(headers, 'retry-after'), null)
     const { title, detail } = PROBLEMS[code]
     assert.deepEqual(read(body), {
-      type: `urn:onceway:problem:${code}`, title, status, detail, code, instance: 'req-1',
+      type: `urn:onceway:problem:${code}`,
+      title,
+      status,
+      detail,
+      code,
+      instance: 'req-1',
       error: { type: status < 500 ? 'idempotency_error' : 'api_error', code, message: detail }
     })
   }
@@ -24,10 +29,26 @@ test('every problem is an RFC 9457 answer that nobody may cache', () => {
 
 test('the statuses are those of the contract', () => {
   const expected: Record<ProblemCode, [number, number]> = {
-    'key-missing': [400, 400], 'key-invalid': [400, 400], 'scope-missing': [400, 400], 'scope-unavailable': [503, 503], 'key-reused': [422, 422], 'in-flight': [409, 503],
-    'outcome-unknown': [504, 503], 'answer-not-kept': [409, 409], 'upstream-unreachable': [502, 503], 'request-too-large': [413, 413], 'request-timeout': [408, 408],
-    'bad-request': [400, 400], 'store-unavailable': [503, 503], overloaded: [503, 503], 'too-many-in-flight': [429, 429], draining: [503, 503], 'no-route': [404, 404],
-    'upstream-timeout': [504, 504], 'upstream-failed': [502, 502], 'headers-too-large': [431, 431]
+    'key-missing': [400, 400],
+    'key-invalid': [400, 400],
+    'scope-missing': [400, 400],
+    'scope-unavailable': [503, 503],
+    'key-reused': [422, 422],
+    'in-flight': [409, 503],
+    'outcome-unknown': [504, 503],
+    'answer-not-kept': [409, 409],
+    'upstream-unreachable': [502, 503],
+    'request-too-large': [413, 413],
+    'request-timeout': [408, 408],
+    'bad-request': [400, 400],
+    'store-unavailable': [503, 503],
+    overloaded: [503, 503],
+    'too-many-in-flight': [429, 429],
+    draining: [503, 503],
+    'no-route': [404, 404],
+    'upstream-timeout': [504, 504],
+    'upstream-failed': [502, 502],
+    'headers-too-large': [431, 431]
   }
   assert.deepEqual(Object.fromEntries(codes.map((code) => [code, [PROBLEMS[code].status.api, PROBLEMS[code].status.relay]])), expected)
 })

@@ -8,7 +8,7 @@ const credential: ScopePolicy = { kind: 'credential', anonymous: false, cookies:
 const upstreamOnly: ScopePolicy = { kind: 'credential', anonymous: true, cookies: 'refuse' }
 const shared: ScopePolicy = { kind: 'credential', anonymous: true, cookies: 'ignore' }
 
-const of = (rawHeaders: string[], policy = credential, clientCertificate = false) => scopeOf({ rawHeaders, clientCertificate }, policy, null)
+const of = (rawHeaders: string[], policy: ScopePolicy = credential, clientCertificate = false) => scopeOf({ rawHeaders, clientCertificate }, policy, null)
 const auth = (value: string) => {
   const result = of(['Authorization', value])
   return result.kind === 'scope' ? result.scope : result.kind

@@ -6,10 +6,22 @@ import { compileRoutes, hides } from '../../src/routing/match.ts'
 
 const upstream: UpstreamPolicy = { name: 'u', origin: 'http://127.0.0.1:1', timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, host: 'upstream', requestHeaders: [] }
 const guard: IdempotencyPolicy = {
-  profile: 'api', key: { header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' }, scope: { kind: 'credential', anonymous: false, cookies: 'refuse' }, jwt: null,
-  fingerprint: { of: [], body: 'none' }, inFlight: { waitMs: 0, status: 409 }, answerWithinMs: 1, unknown: 'hold',
+  profile: 'api',
+  key: { header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
+  scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
+  jwt: null,
+  fingerprint: { of: [], body: 'none' },
+  inFlight: { waitMs: 0, status: 409 },
+  answerWithinMs: 1,
+  unknown: 'hold',
   keep: { statuses: new Map(), body: true, requestBytesMax: 1, responseBytesMax: 1, dropHeaders: new Set(), keepHeaders: new Set() },
-  retentionMs: 1, unknownRetentionMs: 1, leaseMs: 1, onMismatch: { action: 'reject', status: 422 }, onStoreDown: 'reject', forwardKey: true, retryHints: false
+  retentionMs: 1,
+  unknownRetentionMs: 1,
+  leaseMs: 1,
+  onMismatch: { action: 'reject', status: 422 },
+  onStoreDown: 'reject',
+  forwardKey: true,
+  retryHints: false
 }
 const when = (path: string, over: Partial<RouteMatch> = {}): RouteMatch => ({ path, methods: [], host: null, exact: false, ...over })
 const guarded = (path: string, over: Partial<RouteMatch> = {}): Route => ({ name: `guard ${path}`, match: when(path, over), upstream, idempotency: guard })
@@ -91,7 +103,7 @@ test('dot segments are refused, however they are spelled', () => {
 })
 
 test('targets that cannot be compared are refused', () => {
-  for (const target of ['', 'v1/charges', '/a%', '/a%zz', '/a%2', '/a b', '/a\tb', '/a\0', '/a%00', '/a%2500', 'ftp://h/a', 'http://', 'http:///a', 'http://u@h/a', 'http://other/v1/charges', '*', `/%${'25'.repeat(100)}41`, `/${';%25'.repeat(4000)}`]) {
+  for (const target of ['', 'v1/charges', '/a%', '/a%zz', '/a%2', '/a b', '/a\tb', '/a\0', '/a%00', '/a%2500', 'ftp://h/a', 'http://', 'http:///a', 'http://u@h/a', 'http://other/v1/charges', '*', `/%${'25'.repeat(100)}41`, `/${';%25'.repeat(10000)}`]) {
     assert.equal(meets(charges, target), 'refused', target.slice(0, 30))
   }
 })

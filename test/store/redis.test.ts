@@ -13,7 +13,7 @@ import { bareClient, keyOf, lockOf, LONG_MS, readyLocks, redisOptionsOf } from '
 
 describe('locks in Redis', needs('redis'), () => {
   let started: Promise<RedisServer> | null = null
-  const server = () => started ??= startRedis()
+  const server = () => { started ??= startRedis(); return started }
   after(async () => { await (await started)?.stop() })
 
   lockStoreConformance('redis', async (t) => {
@@ -30,7 +30,8 @@ describe('locks in Redis', needs('redis'), () => {
     await other.watch(id, () => { woken = true })
     assert.equal((await one.lock(id, lockOf(), LONG_MS)).kind, 'locked')
     assert.equal((await other.lock(id, lockOf(), LONG_MS)).kind, 'locked')
-    one.wake(id)
+    const told = new Promise<void>((resolve) => { void one.watch(id, resolve).then(() => { one.wake(id) }) })
+    await told
     assert.equal(await one.forget(id), true)
     assert.equal((await other.lock(id, lockOf(), LONG_MS)).kind, 'lock')
     assert.equal(woken, false)

@@ -13,7 +13,10 @@ export interface WakesOptions {
   readonly standsWithinMs: number
 }
 
-interface Channel { readonly watchers: Set<() => void>, standing: Promise<void> }
+/** `waits`: its watch has been answered. Until then there is nothing to tell: whoever watches looks when the watch stands. */
+interface Watcher { readonly onWake: () => void, waits: boolean }
+
+interface Channel { readonly watchers: Set<Watcher>, standing: Promise<void> }
 
 /** Records watched at once: above the default limit on waiters, each of which watches one. At the bound only polling remains. */
 const CHANNELS_MAX = 20_000
@@ -30,12 +33,12 @@ export class Wakes {
 
   /** Resolves when the subscription stands, or cannot be had in time. */
   async watch (name: string, onWake: () => void): Promise<Cancel> {
-    // A function of its own: two watches with one callback are two.
-    const watcher = () => { onWake() }
+    const watcher: Watcher = { onWake, waits: false }
     const channel = this.#channelOf(name)
     if (channel === null) return () => {}
     channel.watchers.add(watcher)
     await within(this.#options.standsWithinMs, channel.standing)
+    watcher.waits = true
     return () => { this.#cancel(name, channel, watcher) }
   }
 
@@ -72,10 +75,12 @@ export class Wakes {
   }
 
   #wake (name: string): void {
-    for (const watcher of [...this.#channels.get(name)?.watchers ?? []]) watcher()
+    for (const watcher of [...this.#channels.get(name)?.watchers ?? []]) {
+      if (watcher.waits) watcher.onWake()
+    }
   }
 
-  #cancel (name: string, channel: Channel, watcher: () => void): void {
+  #cancel (name: string, channel: Channel, watcher: Watcher): void {
     channel.watchers.delete(watcher)
     if (channel.watchers.size > 0 || this.#channels.get(name) !== channel) return
     this.#channels.delete(name)

@@ -1,0 +1,35 @@
+/** The configured stores, for a command that works beside running gateways: it claims nothing and locks nobody out. */
+import type { Config } from '../config/config.ts'
+import type { LockStore, Log, Meter, RecordStore } from '../ports.ts'
+import { NO_LOCKS } from '../store/no-locks.ts'
+import { openPostgres } from '../store/postgres/open.ts'
+import { openRedis } from '../store/redis/locks.ts'
+import { openSqlite } from '../store/sqlite/store.ts'
+
+export interface OpenStores {
+  readonly records: RecordStore
+  readonly locks: LockStore
+  readonly close: () => Promise<void>
+}
+
+/** A command says itself what went wrong, and counts nothing. */
+const SILENT: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+const UNCOUNTED: Pick<Meter, 'store' | 'breaker'> = { store: () => {}, breaker: () => {} }
+
+/** @throws StartError or StoreUnavailable, when a store cannot be opened. */
+export async function openStores (config: Config): Promise<OpenStores> {
+  const records = await openRecords(config)
+  const { redis } = config.stores
+  const locks = redis === null ? NO_LOCKS : openRedis({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
+  return {
+    records,
+    locks,
+    close: async () => { await Promise.allSettled([records.close(), locks.close()]) }
+  }
+}
+
+/** With `migrate: check`: a command that looks at records must not change the database under running gateways. */
+async function openRecords ({ stores: { postgres }, dataDir }: Config): Promise<RecordStore> {
+  if (postgres === null) return openSqlite({ dataDir, exclusive: false })
+  return openPostgres({ ...postgres, migrate: 'check', instance: 'records', log: SILENT, meter: UNCOUNTED })
+}

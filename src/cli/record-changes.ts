@@ -1,0 +1,137 @@
+/** What an operator may do to one record: resolve, release, delete. Prints what changed, or what stands there instead. */
+import { readFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import { encodeHeaders } from '../core/codec.ts'
+import type { RecordDetail, Token } from '../core/record.ts'
+import { parseDuration } from '../config/units.ts'
+import { StartError } from '../errors.ts'
+import type { AuditEntry, LockStore, OperatorResult, Resolution } from '../ports.ts'
+import { required, textOption, wholeNumber } from './command.ts'
+import type { Options } from './command.ts'
+import { readOwner, rowText } from './record-text.ts'
+import type { Desk } from './records.ts'
+
+const RETENTION_DEFAULT_MS = 86_400_000
+const AUDIT_TEXT_MAX = 512
+/** An answer given by hand; the largest that a route may keep. */
+const BODY_BYTES_MAX = 64 * 1024 * 1024
+/** Redis connects in the background; on this machine in milliseconds, across a region in a few hundred. */
+const REDIS_WITHIN_MS = 3_000
+const REDIS_LOOK_EVERY_MS = 20
+
+export async function resolveRecord (desk: Desk, record: RecordDetail): Promise<number> {
+  const { options, stores } = desk
+  const status = wholeNumber(options, 'status', { min: 200, max: 599 })
+  if (status === undefined) throw new StartError('--status is needed: the status of the answer that the upstream gave.', 2)
+  const consumed = options.values.consumed === true
+  const resolution: Resolution = {
+    token: tokenOf(options, record),
+    outcome: consumed ? 'consumed' : 'completed',
+    keepMs: keepMs(desk, record),
+    status,
+    headers: consumed ? null : encodeHeaders(headersOf(options)),
+    body: consumed ? null : bodyOf(options),
+    by: 'operator',
+    audit: auditOf(options, 'resolve')
+  }
+  const result = await stores.records.resolve(resolution)
+  if (result.kind === 'done') stores.locks.wake(record.id)
+  return tell(desk, record, result, `Resolved: retries get ${consumed ? 'to know that it was answered' : 'this answer'}, status ${status}.`)
+}
+
+export async function releaseRecord (desk: Desk, record: RecordDetail): Promise<number> {
+  const { options, stores } = desk
+  const result = await stores.records.resolve({
+    token: tokenOf(options, record),
+    outcome: 'released',
+    keepMs: keepMs(desk, record),
+    status: null,
+    headers: null,
+    body: null,
+    by: 'operator',
+    audit: auditOf(options, 'release')
+  })
+  return tell(desk, record, result, 'Released: the next request with this key runs again.')
+}
+
+/** The row goes two leases from now, so that every copy elsewhere has ended by then; copies in Redis go at once, and once more after a lease, for one that was just being written (P10). */
+export async function deleteRecord (desk: Desk, record: RecordDetail): Promise<number> {
+  const { options, stores: { records, locks }, terminal } = desk
+  const result = await records.expire(tokenOf(options, record), auditOf(options, 'delete'))
+  const exitCode = tell(desk, record, result, `Deleted: forgotten in ${2 * record.leaseMs} ms at the latest.`)
+  if (exitCode !== 0 || locks.name === 'none') return exitCode
+  const told = await forget(locks, record.id)
+  terminal.out(`Waiting one lease (${record.leaseMs} ms) to clear Redis once more.`)
+  await wait(record.leaseMs)
+  const toldAgain = await forget(locks, record.id)
+  if (told && toldAgain) return 0
+  terminal.err('onceway: Redis could not be told; a copy of the answer may be replayed until it ends there. Run the command again.')
+  return 1
+}
+
+async function forget (locks: LockStore, id: Buffer): Promise<boolean> {
+  const endsAt = performance.now() + REDIS_WITHIN_MS
+  while (!locks.available() && performance.now() < endsAt) await wait(REDIS_LOOK_EVERY_MS)
+  return locks.forget(id)
+}
+
+function tell ({ terminal }: Desk, record: RecordDetail, result: OperatorResult, done: string): number {
+  const id = record.id.toString('base64url')
+  if (result.kind === 'done') {
+    terminal.out(`${id}: ${done}`)
+    terminal.out(`Was: ${rowText(record)}. Is: ${rowText(result.row)}.`)
+    return 0
+  }
+  const { row, quarantineLeftMs } = result
+  terminal.err(`onceway: refused, nothing changed. ${row === null ? 'There is no such record any more.' : `It stands so: ${rowText(row)}.`}`)
+  if (quarantineLeftMs !== null && quarantineLeftMs > 0) terminal.err(`The first sending may still be on its way; it can be released in ${Math.ceil(quarantineLeftMs / 1000)} s.`)
+  return 1
+}
+
+function tokenOf (options: Options, { id }: RecordDetail): Token {
+  const attempt = wholeNumber(options, 'attempt', { min: 1, max: 2_147_483_647 })
+  if (attempt === undefined) throw new StartError('--attempt is needed, as `records show` prints it.', 2)
+  return { id, owner: readOwner(required(options, 'owner')), attempt }
+}
+
+function auditOf (options: Options, action: AuditEntry['action']): AuditEntry {
+  const who = textOption(options, 'who') ?? userInfo().username
+  const why = required(options, 'why')
+  if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
+  return { action, who, why }
+}
+
+function keepMs ({ options, config }: Desk, { about }: RecordDetail): number {
+  const text = textOption(options, 'retention')
+  const route = config.routes.find(({ name, idempotency }) => name === about.route && idempotency !== null)
+  if (text === undefined) return route?.idempotency?.retentionMs ?? RETENTION_DEFAULT_MS
+  const ms = parseDuration(text)
+  if (ms === null || ms === 0) throw new StartError('--retention is a duration: 24h, 7d.', 2)
+  return ms
+}
+
+function headersOf ({ values }: Options): string[] {
+  const lines = Array.isArray(values.header) ? values.header : []
+  return lines.flatMap((line) => {
+    const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff]*)$/.exec(String(line)) ?? []
+    if (name === undefined || value === undefined) throw new StartError('--header is written \'Name: value\'.', 2)
+    return [name, value.trim()]
+  })
+}
+
+function bodyOf (options: Options): Buffer {
+  const file = textOption(options, 'body-file')
+  if (file === undefined) return Buffer.alloc(0)
+  try {
+    const body = readFileSync(file)
+    if (body.length > BODY_BYTES_MAX) throw new StartError(`${file} is larger than an answer may be (64 MiB).`, 2)
+    return body
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    throw new StartError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}).`, 2, error)
+  }
+}
+
+function wait (ms: number): Promise<void> {
+  return new Promise((resolve) => { setTimeout(resolve, ms) })
+}

@@ -1,0 +1,104 @@
+/** Records as an operator reads and names them. Never a body, never a key that the route did not ask to keep. */
+import { ID_BYTES, OWNER_BYTES, RECORD_STATES } from '../core/record.ts'
+import type { RecordDetail, RecordState, Row } from '../core/record.ts'
+import { StartError } from '../errors.ts'
+
+const BASE64URL_ID = /^[A-Za-z0-9_-]{43}$/
+
+/** A record's id: as `Onceway-Key` and `records list` show it (base64url), or in hex. */
+export function readId (text: string): Buffer {
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex')
+  const bytes = BASE64URL_ID.test(text) ? Buffer.from(text, 'base64url') : null
+  if (bytes?.length !== ID_BYTES) throw new StartError('A record\'s id has 43 characters (base64url) or 64 (hex).', 2)
+  return bytes
+}
+
+export function readOwner (text: string): Buffer {
+  const bytes = /^[0-9a-fA-F]+$/.test(text) ? Buffer.from(text, 'hex') : null
+  if (bytes?.length !== OWNER_BYTES) throw new StartError('--owner has 32 hex digits, as `records show` prints them.', 2)
+  return bytes
+}
+
+export function readState (text: string): RecordState {
+  const state = RECORD_STATES.find((known) => known === text)
+  if (state === undefined) throw new StartError(`--state is one of ${RECORD_STATES.join(', ')}.`, 2)
+  return state
+}
+
+/** An id may start with a dash, which an option parser would take for an option: in hex it cannot. */
+export function idsAsHex (args: readonly string[]): string[] {
+  return args.map((arg) => arg.startsWith('-') && BASE64URL_ID.test(arg) ? Buffer.from(arg, 'base64url').toString('hex') : arg)
+}
+
+export function ownerText (owner: Buffer): string {
+  return owner.toString('hex')
+}
+
+/** One line a record. */
+export function recordLine (record: RecordDetail): string {
+  const { about, reason } = record
+  const unknown = reason === null ? '' : `  ${reason.stage}/${reason.code}`
+  return `${record.id.toString('base64url')}  ${record.state.padEnd(13)}  ${String(record.attempt).padStart(2)}  ${timeText(record.claimedAtMs)}  ${about.route}  ${about.method} ${about.path}${unknown}`
+}
+
+/** Everything that is known of one record, a member a line, in the order in which one asks. */
+export function recordLines (record: RecordDetail): string[] {
+  const { about, reason } = record
+  const members: Array<[name: string, value: string | number | null]> = [
+    ['id', record.id.toString('base64url')],
+    ['state', record.state],
+    ['owner', ownerText(record.owner)],
+    ['attempt', record.attempt],
+    ['route', about.route],
+    ['request', `${about.method} ${about.path}`],
+    ['request id', about.requestId],
+    ['gateway', about.instance],
+    ['key', about.keyText],
+    ['key hash', about.keyHash.toString('base64url')],
+    ['fingerprint', `${record.fingerprint.value.toString('base64url')} (algorithm ${record.fingerprint.alg})`],
+    ['claimed', timeText(record.claimedAtMs)],
+    ['lease left', record.leaseLeftMs === null ? null : `${record.leaseLeftMs} ms${record.lapsed ? ' (over)' : ''}`],
+    ['settled', record.settledAtMs === null ? null : `${timeText(record.settledAtMs)} by ${record.settledBy ?? 'nobody'}`],
+    ['expires', record.expiresAtMs === null ? null : timeText(record.expiresAtMs)],
+    ['status', record.status],
+    ['body', record.body === null ? null : `${record.body.length} bytes`],
+    ['unknown because', reason === null ? null : `${reason.stage}/${reason.code}`]
+  ]
+  return members.flatMap(([name, value]) => value === null ? [] : [`${`${name}:`.padEnd(17)}${value}`])
+}
+
+/** For programs: the same, without the body. */
+export function recordJson (record: RecordDetail): string {
+  const { about, fingerprint, reason } = record
+  return JSON.stringify({
+    id: record.id.toString('base64url'),
+    state: record.state,
+    owner: ownerText(record.owner),
+    attempt: record.attempt,
+    route: about.route,
+    method: about.method,
+    path: about.path,
+    requestId: about.requestId,
+    instance: about.instance,
+    key: about.keyText,
+    keyHash: about.keyHash.toString('base64url'),
+    fingerprint: { alg: fingerprint.alg, value: fingerprint.value.toString('base64url') },
+    claimedAt: timeText(record.claimedAtMs),
+    leaseLeftMs: record.leaseLeftMs,
+    settledAt: record.settledAtMs === null ? null : timeText(record.settledAtMs),
+    settledBy: record.settledBy,
+    expiresAt: record.expiresAtMs === null ? null : timeText(record.expiresAtMs),
+    status: record.status,
+    bodyBytes: record.body?.length ?? null,
+    reason
+  })
+}
+
+/** What stands there, when something was refused or done. */
+export function rowText (row: Row): string {
+  return `state ${row.state}, owner ${ownerText(row.owner)}, attempt ${row.attempt}`
+}
+
+function timeText (ms: number): string {
+  return new Date(ms).toISOString()
+}

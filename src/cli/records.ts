@@ -1,0 +1,128 @@
+/**
+ * `onceway records`: what an operator may see and do. Every change is a compare-and-set on the owner and attempt that
+ * the operator was shown, and leaves an audit row; what the protocol refuses, the command refuses, and says what stands there.
+ */
+import { keyHash } from '../core/identity.ts'
+import type { RecordDetail } from '../core/record.ts'
+import type { Config } from '../config/config.ts'
+import { StartError } from '../errors.ts'
+import type { RecordFilter } from '../ports.ts'
+import { CONFIG_OPTIONS, configFor, readOptions, textOption, wholeNumber } from './command.ts'
+import type { Command, Options, Terminal } from './command.ts'
+import { openStores } from './open-stores.ts'
+import type { OpenStores } from './open-stores.ts'
+import { deleteRecord, releaseRecord, resolveRecord } from './record-changes.ts'
+import { idsAsHex, readId, readState, recordJson, recordLine, recordLines } from './record-text.ts'
+
+const LIMIT_DEFAULT = 50
+/** A terminal is no export: more than this is asked for with a narrower filter. */
+const LIMIT_MAX = 10_000
+
+const OPTIONS = {
+  ...CONFIG_OPTIONS,
+  key: { type: 'string' },
+  route: { type: 'string' },
+  state: { type: 'string' },
+  limit: { type: 'string' },
+  json: { type: 'boolean' },
+  owner: { type: 'string' },
+  attempt: { type: 'string' },
+  status: { type: 'string' },
+  'body-file': { type: 'string' },
+  header: { type: 'string', multiple: true },
+  consumed: { type: 'boolean' },
+  retention: { type: 'string' },
+  who: { type: 'string' },
+  why: { type: 'string' }
+} as const
+
+/** What a subcommand works with. */
+export interface Desk { readonly options: Options, readonly stores: OpenStores, readonly config: Config, readonly terminal: Terminal }
+
+const SUBCOMMANDS: Readonly<Record<string, (desk: Desk) => Promise<number>>> = {
+  list: listRecords,
+  show: showRecord,
+  resolve: async (desk) => resolveRecord(desk, await find(desk)),
+  release: async (desk) => releaseRecord(desk, await find(desk)),
+  delete: async (desk) => deleteRecord(desk, await find(desk))
+}
+
+export const records: Command = {
+  help: `usage: onceway records list [--key K] [--route R] [--state S] [--limit N] [--json]
+       onceway records show ID [--json]
+       onceway records resolve ID --owner O --attempt N --status S [--header 'Name: value']... [--body-file F] --why TEXT
+       onceway records resolve ID --owner O --attempt N --status S --consumed --why TEXT
+       onceway records release ID --owner O --attempt N --why TEXT
+       onceway records delete ID --owner O --attempt N --why TEXT
+
+Looks into the configured stores, beside running gateways. resolve, release and delete change a record only if it still
+has the owner and attempt that show printed, and leave an audit row: who, when, why.
+
+  list     the newest records first
+  show     everything known of one record (never its body)
+  resolve  the outcome of an indeterminate record is known after all: retries get this answer (--consumed: only its status)
+  release  an indeterminate record was not processed: its key may run again. Refused until the first sending is certainly over
+  delete   a settled record is forgotten, two leases from now; the command waits one lease to clear Redis
+
+  --key K          only records of this key             --route R        only records of this route
+  --state S        claimed, completed, consumed, released or indeterminate
+  --limit N        at most N records (default: ${LIMIT_DEFAULT})     --json           a JSON object a line
+  --retention T    how long a resolved or released record is remembered (default: the route's, else 24h)
+  --who NAME       who did it (default: the user of this system)
+  --why TEXT       why
+  --config FILE    the gateway's file                   --data-dir DIR   where its embedded store is
+
+examples:
+  onceway records list --state indeterminate
+  onceway records list --key order-1 --route charges
+  onceway records show 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+  onceway records resolve 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA --owner 00112233445566778899aabbccddeeff --attempt 1 \\
+    --status 201 --header 'Content-Type: application/json' --body-file answer.json --why 'found in the ledger'`,
+  run: runRecords
+}
+
+async function runRecords ([name, ...args]: readonly string[], terminal: Terminal): Promise<number> {
+  const subcommand = name !== undefined && Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
+  if (subcommand === undefined) throw new StartError(`Say what to do: ${Object.keys(SUBCOMMANDS).join(', ')}.`, 2)
+  const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
+  const config = configFor(options, terminal.env)
+  const stores = await openStores(config)
+  try {
+    return await subcommand({ options, stores, config, terminal })
+  } finally {
+    await stores.close()
+  }
+}
+
+async function listRecords ({ options, stores, terminal }: Desk): Promise<number> {
+  const found = await stores.records.list(filterOf(options))
+  found.forEach((record) => { terminal.out(options.values.json === true ? recordJson(record) : recordLine(record)) })
+  if (found.length === 0) terminal.err('No records.')
+  return 0
+}
+
+function filterOf (options: Options): RecordFilter {
+  const [key, route, state] = [textOption(options, 'key'), textOption(options, 'route'), textOption(options, 'state')]
+  return {
+    ...(key !== undefined && { keyHash: keyHash(key) }),
+    ...(route !== undefined && { route }),
+    ...(state !== undefined && { state: readState(state) }),
+    limit: wholeNumber(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? LIMIT_DEFAULT
+  }
+}
+
+async function showRecord (desk: Desk): Promise<number> {
+  const record = await find(desk)
+  const { options, terminal } = desk
+  if (options.values.json === true) terminal.out(recordJson(record))
+  else recordLines(record).forEach(terminal.out)
+  return 0
+}
+
+async function find ({ options, stores }: Desk): Promise<RecordDetail> {
+  const [text] = options.positionals
+  if (text === undefined) throw new StartError('Say which record: its id, as `records list` prints it.', 2)
+  const [record] = await stores.records.list({ id: readId(text), limit: 1 })
+  if (record === undefined) throw new StartError(`There is no record ${text}.`)
+  return record
+}
