@@ -19,8 +19,8 @@ examples:
 async function runMigrate (args: readonly string[], { env, out }: Terminal): Promise<number> {
   const { stores: { postgres }, dataDir } = configFor(readOptions(args, CONFIG_OPTIONS), env)
   if (postgres === null) {
-    // Opening it is what migrates it.
-    const store = await openSqlite({ dataDir, exclusive: false })
+    // Opening it as a gateway does is what migrates it; beside a running gateway there is nothing to do.
+    const store = await openSqlite({ dataDir, exclusive: true })
     await store.close()
     out(`The embedded store under ${dataDir} is up to date.`)
     return 0

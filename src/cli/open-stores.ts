@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts'
 import type { LockStore, Log, Meter, RecordStore } from '../ports.ts'
 import { NO_LOCKS } from '../store/no-locks.ts'
 import { openPostgres } from '../store/postgres/open.ts'
-import { openRedis } from '../store/redis/locks.ts'
+import { openRedis } from '../store/redis/open.ts'
 import { openSqlite } from '../store/sqlite/store.ts'
 
 export interface OpenStores {
@@ -20,7 +20,8 @@ const UNCOUNTED: Pick<Meter, 'store' | 'breaker'> = { store: () => {}, breaker: 
 export async function openStores (config: Config): Promise<OpenStores> {
   const records = await openRecords(config)
   const { redis } = config.stores
-  const locks = redis === null ? NO_LOCKS : openRedis({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
+  // As in the gateway: the embedded store is one process's, which has its own memory for that.
+  const locks = redis === null || config.stores.postgres === null ? NO_LOCKS : openRedis({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
   return {
     records,
     locks,

@@ -40,7 +40,7 @@ const Redis = Type.Object({
     ttl: duration('10m', 'How long a copy of a settled answer stays in Redis. The row in the database is the memory.'),
     bytesMax: size('64KiB', 'Largest answer that is copied to Redis.')
   }, { ...shape, default: {}, description: 'Short-lived copies of settled answers.' })
-}, { ...shape, description: 'The fast path: in-flight duplicates and copies. Absent: claims in the database alone. Losing it costs speed, never safety.' })
+}, { ...shape, description: 'The fast path: in-flight duplicates and copies. Used with Postgres only. Absent: claims in the database alone. Losing it costs speed, never safety.' })
 
 const Upstream = Type.Object({
   url: Type.String({ minLength: 1, description: 'http://host:port or https://host:port, nothing behind it.' }),

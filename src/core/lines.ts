@@ -7,8 +7,8 @@ import type { RawHeaders } from './record.ts'
 /** Every line's value of one field, in order. `lowerName` in lower case. */
 export function headerLines (raw: RawHeaders, lowerName: string): string[] {
   const lines: string[] = []
-  for (const [name, value] of pairs(raw)) {
-    if (name.length === lowerName.length && name.toLowerCase() === lowerName) lines.push(value)
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    if (isNamed(raw[at], lowerName)) lines.push(raw[at + 1] ?? '')
   }
   return lines
 }
@@ -16,10 +16,14 @@ export function headerLines (raw: RawHeaders, lowerName: string): string[] {
 /** The first line's value of one field, or null. `lowerName` in lower case. */
 export function headerValue (raw: RawHeaders, lowerName: string): string | null {
   for (let at = 0; at + 1 < raw.length; at += 2) {
-    const name = raw[at]
-    if (name?.length === lowerName.length && name.toLowerCase() === lowerName) return raw[at + 1] ?? null
+    if (isNamed(raw[at], lowerName)) return raw[at + 1] ?? null
   }
   return null
+}
+
+/** Most names differ in length already: this is asked of every line, several times a request. */
+function isNamed (name: string | undefined, lowerName: string): boolean {
+  return name?.length === lowerName.length && name.toLowerCase() === lowerName
 }
 
 /** The list as pairs. A last name without a value is not a line. */

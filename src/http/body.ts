@@ -11,7 +11,7 @@ const BODY_TIMEOUT_MS = 60_000
 type Reserve = (bytes: number) => boolean
 type Release = (bytes: number) => void
 
-export async function readBody (raw: IncomingMessage, bytesMax: number, reserve: Reserve, release: Release): Promise<BodyResult> {
+export async function readBody (raw: IncomingMessage, bytesMax: number, reserve: Reserve, release: Release, timeoutMs = BODY_TIMEOUT_MS): Promise<BodyResult> {
   const declared = raw.headers['content-length']
   if (declared !== undefined && Number(declared) > bytesMax) return { kind: 'too-large' }
   const chunks: Buffer[] = []
@@ -31,7 +31,7 @@ export async function readBody (raw: IncomingMessage, bytesMax: number, reserve:
   }
   const onEnd = (): void => resolve({ kind: 'body', body: chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, bytes) })
   const onGone = (): void => fail('gone')
-  const timer = setTimeout(fail, BODY_TIMEOUT_MS, 'too-slow')
+  const timer = setTimeout(fail, timeoutMs, 'too-slow')
   raw.on('data', onData)
   raw.once('end', onEnd)
   raw.once('error', onGone)

@@ -37,6 +37,8 @@ export interface ServerOptions {
   readonly meter: Meter
   /** true: this process is on its way out; every answer says `Connection: close`. */
   readonly closing: () => boolean
+  /** A guarded body must be whole by then; absent: a minute (body.ts). */
+  readonly bodyTimeoutMs?: number
 }
 
 export async function createServer (options: ServerOptions): Promise<FastifyInstance> {

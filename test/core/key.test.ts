@@ -39,7 +39,7 @@ test('what the SDKs send is a key', () => {
 })
 
 test('a value in quotation marks is read exactly as RFC 9651 says', () => {
-  const near = fc.array(fc.constantFrom('"', '"', '\\', '\\"', 'a', 'Z', ' ', ';', '; ', '=', 'a=1', ';a', ';a="b"', ';b=:aGk=:', ';c=?1', ';d=1.5', ';e=tok/en', ';*f', ';g=-7', ';h=@1', 'é', '\t', '\x7f', '.', '1')).map((parts) => `"${parts.join('')}`)
+  const near = fc.array(fc.constantFrom('"', '"', '\\', '\\"', 'a', 'Z', ' ', ';', '; ', '=', 'a=1', ';a', ';a="b"', ';b=:aGk=:', ';c=?1', ';d=1.5', ';e=tok/en', ';*f', ';g=-7', 'é', '\t', '\x7f', '.', '1')).map((parts) => `"${parts.join('')}`)
   fc.assert(fc.property(near, (value) => {
     let expected: string
     try {
@@ -50,6 +50,11 @@ test('a value in quotation marks is read exactly as RFC 9651 says', () => {
     }
     assert.equal(keyOf(value), expected)
   }), { numRuns: 2000 })
+})
+
+test('parameters may hold any bare item, dates and display strings included', () => {
+  for (const value of ['"a";h=@1;b', '"a";h=@-1', '"a";d=%"f%c3%bc"', '"a"; b; c=x/y:z']) assert.equal(keyOf(value), 'a', value)
+  for (const value of ['"a";h=@', '"a";d=%"%C3"', '"a";b=1.2345', '"a";b=']) assert.equal(read(value).kind, 'invalid', value)
 })
 
 test('malformed keys are refused', () => {

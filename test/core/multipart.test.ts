@@ -30,6 +30,7 @@ test('media types are read as RFC 9110 writes them', () => {
 test('a body with anything outside its parts has no parts', () => {
   const good = form('b', [part('a', '1')])
   const around = [
+    Buffer.from('abc\r\nx\r\n--b--\r\n'),
     Buffer.concat([Buffer.from('preamble\r\n'), good]), Buffer.concat([Buffer.from('\r\n'), good]), Buffer.concat([good, Buffer.from('epilogue')]), Buffer.concat([good, Buffer.from('\r\n')]),
     good.subarray(0, -4), good.subarray(0, -5), Buffer.alloc(0), Buffer.from('--b'), Buffer.from('--b--\r\n'), Buffer.from('--b\r\n--b--'), Buffer.from('--b \r\nx\r\n--b--'), Buffer.from('--b\nx\n--b--')
   ]
@@ -38,7 +39,7 @@ test('a body with anything outside its parts has no parts', () => {
 })
 
 test('a boundary that another reader could find inside a part means no parts', () => {
-  for (const content of ['x\n--b\ny', 'x--b--', '\r\n--bb\r\n', '\r\n--b x', '\n--b--\n']) {
+  for (const content of ['x\n--b\ny', 'x--b--', '\r\n--bb\r\n', '\r\n--b x', '\n--b--\n', 'xx--b\r\ny', 'x\n--b\r\ny']) {
     assert.equal(multipartParts(type('b'), form('b', [part('a', content)])), null, JSON.stringify(content))
   }
 })

@@ -1,6 +1,7 @@
 /** One HTTP request with exactly the header lines that are given, and the whole answer. No keep-alive, no retries. */
 import { request as httpRequest } from 'node:http'
 import type { IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
 
 export interface Called {
   readonly status: number
@@ -51,4 +52,15 @@ function calledOf (response: IncomingMessage, body: Buffer): Called {
     text,
     get json () { return JSON.parse(text) as unknown }
   }
+}
+
+/** Writes these bytes to a connection and reads until the other side closes it. */
+export async function callRaw (base: string, bytes: string): Promise<string> {
+  const { hostname, port } = new URL(base)
+  const socket = connect({ host: hostname, port: Number(port) })
+  socket.on('error', () => {})
+  socket.write(bytes, 'latin1')
+  let answer = ''
+  for await (const chunk of socket as AsyncIterable<Buffer>) answer += chunk.toString('latin1')
+  return answer
 }

@@ -2,6 +2,7 @@
  * A gateway in this process: real listener, real upstream sockets, memory stores (or others that the test brings). For
  * processes that are killed and restarted see process-gateway.ts.
  */
+import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
@@ -18,6 +19,11 @@ import { compileRoutes } from '../../src/routing/match.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { UndiciUpstream } from '../../src/upstream/sender.ts'
+import { call } from './call.ts'
+import type { Called, CallOptions } from './call.ts'
+import { eventually } from './eventually.ts'
+import { startWitness } from './witness.ts'
+import type { Behaviour, Witness } from './witness.ts'
 
 export const SILENT: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
@@ -76,9 +82,10 @@ export interface TestGatewayOptions {
   readonly world?: Partial<World>
   readonly trustProxies?: readonly string[]
   readonly background?: boolean
+  readonly bodyTimeoutMs?: number
 }
 
-export async function startGateway (t: TestContext, { routes, world: changes = {}, trustProxies = [], background = true }: TestGatewayOptions): Promise<TestGateway> {
+export async function startGateway (t: TestContext, { routes, world: changes = {}, trustProxies = [], background = true, bodyTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [upstream.origin, upstream])).values())
   const nowMs = (): number => Date.now()
@@ -99,18 +106,54 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
-  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, closing: () => false })
+  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, closing: () => false, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start()] : []
   await server.listen({ host: '127.0.0.1', port: 0 })
+  let closed: Promise<void> | null = null
   const close = async (): Promise<void> => {
-    await Promise.all(services.map(async service => { await service.stop() }))
     gateway.cutOff()
-    await gateway.idle(2_000)
+    await eventually(() => bookIsEmpty(gateway), () => `the gateway still holds ${heldBy(gateway)}`)
+    await Promise.all(services.map(async service => { await service.stop() }))
     gateway.stop()
     server.server.closeAllConnections()
     await server.close()
     await world.upstream.close()
+    assert.equal(heldBy(gateway), heldBy(null))
   }
-  t.after(close)
-  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, close }
+  t.after(() => closed ??= close())
+  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, close: () => closed ??= close() }
+}
+
+/** What every test must leave behind: nothing. */
+function heldBy (gateway: Gateway | null): string {
+  const { executions = 0, waiters = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
+    ? {}
+    : { executions: gateway.executions.size, waiters: gateway.waiters, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
+  return `${executions} executions, ${waiters} waiters, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
+}
+
+function bookIsEmpty (gateway: Gateway): boolean {
+  return heldBy(gateway) === heldBy(null)
+}
+
+export interface GuardedOptions extends Omit<TestGatewayOptions, 'routes'> {
+  readonly policy?: Partial<IdempotencyPolicy>
+  readonly upstream?: Partial<UpstreamPolicy>
+  readonly answer?: Behaviour
+}
+
+export interface Guarded extends TestGateway {
+  readonly witness: Witness
+  /** A POST to /things with this key. */
+  readonly ask: (key: string, options?: CallOptions) => Promise<Called>
+}
+
+/** The usual world: one witness, one guarded route to it, one gateway. */
+export async function startGuarded (t: TestContext, { policy = {}, upstream = {}, answer, ...options }: GuardedOptions = {}): Promise<Guarded> {
+  const witness = await startWitness(answer)
+  const started = await startGateway(t, { ...options, routes: [guardedRoute(witness.url, policy, upstream)] })
+  t.after(async () => { await started.close(); await witness.close() })
+  const ask = async (key: string, { headers = {}, ...more }: CallOptions = {}): Promise<Called> =>
+    await call(started.url, '/things', { body: 'same', ...more, headers: { 'Idempotency-Key': key, ...headers } })
+  return { ...started, witness, ask }
 }

@@ -103,7 +103,7 @@ test('dot segments are refused, however they are spelled', () => {
 })
 
 test('targets that cannot be compared are refused', () => {
-  for (const target of ['', 'v1/charges', '/a%', '/a%zz', '/a%2', '/a b', '/a\tb', '/a\0', '/a%00', '/a%2500', 'ftp://h/a', 'http://', 'http:///a', 'http://u@h/a', 'http://other/v1/charges', '*', `/%${'25'.repeat(100)}41`, `/${';%25'.repeat(10000)}`]) {
+  for (const target of ['', 'v1/charges', '/a%', '/a%zz', '/a%2', '/a b', '/a\tb', '/a\0', '/a%00', '/a%2500', 'ftp://h/a', 'http://', 'http:///a', 'http://u@h/a', 'http://other/v1/charges', '*', `/%${'25'.repeat(100)}41`, `/${'a;%25\\%23/'.repeat(1600)}`]) {
     assert.equal(meets(charges, target), 'refused', target.slice(0, 30))
   }
 })

@@ -1,0 +1,67 @@
+/** A record store whose calls can be held up, failed, or robbed of their replies, one kind of call at a time. */
+import { StoreRejected, StoreUnavailable } from '../../src/errors.ts'
+import type { RecordStore } from '../../src/ports.ts'
+
+export type Operation = { [Name in keyof RecordStore]: RecordStore[Name] extends (...args: never[]) => Promise<unknown> ? Name : never }[keyof RecordStore]
+
+/** Instead of the call: may make it by `proceed`, before or after something else happens. */
+export type Fault = (proceed: () => Promise<unknown>, args: readonly unknown[]) => Promise<unknown>
+
+export interface FaultyStore {
+  readonly store: RecordStore
+  readonly faults: Map<Operation, Fault>
+  readonly calls: (operation: Operation) => number
+}
+
+export function faulty (inner: RecordStore): FaultyStore {
+  const faults = new Map<Operation, Fault>()
+  const counts = new Map<string, number>()
+  const store = new Proxy(inner, {
+    get (target, name) {
+      const member: unknown = Reflect.get(target, name, target)
+      if (typeof member !== 'function') return member
+      return async (...args: unknown[]): Promise<unknown> => {
+        counts.set(String(name), (counts.get(String(name)) ?? 0) + 1)
+        const proceed = async (): Promise<unknown> => await (member.apply(target, args) as Promise<unknown>)
+        const fault = faults.get(name as Operation)
+        return fault === undefined ? await proceed() : await fault(proceed, args)
+      }
+    }
+  })
+  return { store, faults, calls: operation => counts.get(operation) ?? 0 }
+}
+
+/** Refused the connection: certainly not applied. */
+export const DOWN: Fault = () => Promise.reject(new StoreUnavailable('memory', 'call', false))
+/** In doubt, and in truth not applied. */
+export const LOST_REQUEST: Fault = () => Promise.reject(new StoreUnavailable('memory', 'call', true))
+/** In doubt, and in truth applied. */
+export const LOST_REPLY: Fault = async proceed => {
+  await proceed()
+  throw new StoreUnavailable('memory', 'call', true)
+}
+/** The content can never be stored. */
+export const REFUSED: Fault = () => Promise.reject(new StoreRejected('memory', 'call'))
+
+/** The first `times` calls meet the fault, later ones go through. */
+export function firstly (times: number, fault: Fault): Fault {
+  let left = times
+  return async (proceed, args) => left-- > 0 ? await fault(proceed, args) : await proceed()
+}
+
+/** Holds calls until `open()`. `reached` resolves with the first of them. */
+export function gate (): { readonly fault: Fault, readonly open: () => void, readonly reached: Promise<void> } {
+  const opened = Promise.withResolvers<void>()
+  const reached = Promise.withResolvers<void>()
+  const fault: Fault = async proceed => {
+    reached.resolve()
+    await opened.promise
+    return await proceed()
+  }
+  return { fault, open: opened.resolve, reached: reached.promise }
+}
+
+/** Every call that a request or the background makes of the arbiter. */
+export function fail (store: FaultyStore, fault: Fault): void {
+  for (const operation of ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'unresolved', 'ping'] as const) store.faults.set(operation, fault)
+}
