@@ -6,8 +6,6 @@ import { startDemoUpstream } from '../demo/upstream.ts'
 import { readOptions, textOption, wholeNumber } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 
-/** After a clean stop nothing should hold the process. What does is a leak, and must not hold up a roll-out. */
-const LEAK_GRACE_MS = 2_000
 /**
  * `npm start` forwards the Ctrl-C that the terminal has already sent to the whole group: the same signal twice within
  * milliseconds is one wish. Nobody presses again on purpose within this time.
@@ -50,7 +48,6 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
     return 0
   } finally {
     await demo?.stop()
-    setTimeout(() => { process.exit() }, LEAK_GRACE_MS).unref()
   }
 }
 

@@ -48,7 +48,7 @@ function gone (old: GuardedRoute, routes: readonly Route[]): string {
   return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.`
 }
 
-export function scopeText ({ idempotency: { scope } }: GuardedRoute): string {
+function scopeText ({ idempotency: { scope } }: GuardedRoute): string {
   if (scope.kind === 'credential') return scope.cookies === 'ignore' ? 'public' : 'credential'
   return `[${scope.parts.map((part) => `${part.kind}:${part.kind === 'jwt' ? part.claim : part.kind === 'const' ? part.value : part.name}`).join(', ')}]`
 }

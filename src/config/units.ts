@@ -24,26 +24,9 @@ export function parseSize (text: string): number | null {
   return parse(text, SIZE_PATTERN, SIZE_UNITS)
 }
 
-/** The largest unit that divides it: 86400000 -> `1d`, 1500 -> `1500ms`. */
-export function formatDuration (ms: number): string {
-  return format(ms, DURATION_UNITS, 's')
-}
-
-/** The largest unit that divides it: 1048576 -> `1MiB`. */
-export function formatSize (bytes: number): string {
-  return format(bytes, SIZE_UNITS, 'B')
-}
-
 function parse (text: string, pattern: string, units: ReadonlyMap<string, number>): number | null {
   if (!new RegExp(pattern).test(text)) return null
   const unit = text.replace(/^[0-9]+/, '')
   const value = Number.parseInt(text, 10) * (units.get(unit) ?? Number.NaN)
   return Number.isSafeInteger(value) ? value : null
-}
-
-function format (value: number, units: ReadonlyMap<string, number>, zeroUnit: string): string {
-  if (value === 0) return `0${zeroUnit}`
-  const fitting = [...units].filter(([, factor]) => value % factor === 0)
-  const [unit, factor] = fitting.at(-1) ?? [zeroUnit, 1]
-  return `${value / factor}${unit}`
 }

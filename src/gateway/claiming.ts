@@ -243,9 +243,9 @@ function retryAfterOf (row: Row, leaseMs: number): number {
   return overdue ? Math.max(leftMs, RETRY_SOON_MS) : Math.min(row.ageMs, leaseMs)
 }
 
-/** 504 for what ended in silence (a time-out, a dead process, a hop's 504), 502 for what broke. */
+/** 504 for what ended in silence (a time-out, a dead process, a drain's end, a hop's 504), 502 for what broke. */
 function timedOut (row: Row): boolean {
-  return row.status === 504 || row.reason === null || row.reason.stage === 'lease' || /TIMEOUT/.test(row.reason.code)
+  return row.status === 504 || row.reason === null || row.reason.stage === 'lease' || row.reason.stage === 'drain' || /TIMEOUT/.test(row.reason.code)
 }
 
 function message (error: unknown): string {

@@ -4,7 +4,7 @@
  * taken stands in claiming.ts and settling.ts.
  */
 import type { Asked } from '../core/fingerprint.ts'
-import { guardedRequestHeaders } from '../core/headers.ts'
+import { answerHeaders, guardedRequestHeaders, keptHeaders } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { Answer, Claim, RawHeaders, Token } from '../core/record.ts'
@@ -215,13 +215,16 @@ function maySend (gateway: Gateway, execution: Execution): boolean {
 async function sendUnprotected (gateway: Gateway, execution: Execution): Promise<void> {
   gateway.world.log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'stores are down and the route says onStoreDown: forward; sent without protection')
   const result = await send(gateway, execution)
-  execution.ending.resolve(unprotectedEnding(result))
+  execution.ending.resolve(unprotectedEnding(execution, result))
 }
 
-function unprotectedEnding (result: UpstreamResult): Ending {
+function unprotectedEnding (execution: Execution, result: UpstreamResult): Ending {
   switch (result.kind) {
-    case 'answer': return { kind: 'unprotected', answer: result.answer, kept: result.answer }
-    case 'stream': return { kind: 'streamed', status: result.status, headers: result.headers, body: result.body, as: 'unprotected', stored: false }
+    case 'answer': {
+      const answer = { ...result.answer, headers: answerHeaders(result.answer.headers) }
+      return { kind: 'unprotected', answer, kept: { ...answer, headers: keptHeaders(answer.headers, execution.visit.route.idempotency.keep) } }
+    }
+    case 'stream': return { kind: 'streamed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'unprotected', stored: false }
     case 'lost': return { kind: 'unknown', timedOut: result.timedOut }
     case 'unsent': return { kind: 'unsent', code: result.code }
   }

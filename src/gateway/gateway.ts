@@ -12,7 +12,6 @@ import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
 import { Leases } from './leases.ts'
 import { observed } from './observed.ts'
-import { pause } from './patience.ts'
 import { RecentAnswers } from './recent.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
@@ -39,9 +38,12 @@ export class Gateway {
   readonly buffered: Budget
   readonly unsettled: Budget
   readonly #background = new Set<Promise<void>>()
+  readonly #pauses = new Set<() => void>()
   waiters = 0
   /** true: new guarded requests are refused (the drain has passed its delay). */
   refusing = false
+  /** true: the stores are going. What could not be written until now is left to its lease. */
+  stopped = false
 
   constructor (world: World, shortestLeaseMs = world.longestLeaseMs) {
     this.contact = new Contact(world.clock, world.longestLeaseMs, world.longestLeaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
@@ -126,18 +128,18 @@ export class Gateway {
    */
   async releaseUnsent (token: Token, keepMs: number): Promise<void> {
     await this.#releaseOnce(token, keepMs)
-    await pause(this.world.clock, STATEMENT_LONGEST_MS)
+    await this.pause(STATEMENT_LONGEST_MS)
     await this.#releaseOnce(token, keepMs)
   }
 
   async #releaseOnce (token: Token, keepMs: number): Promise<void> {
-    for (;;) {
+    while (!this.stopped) {
       try {
         await this.world.records.settle({ token, outcome: 'released', keepMs, status: null, headers: null, body: null, reason: null })
         return
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error
-        await pause(this.world.clock, RELEASE_PAUSE_MS)
+        await this.pause(RELEASE_PAUSE_MS)
       }
     }
   }
@@ -162,7 +164,7 @@ export class Gateway {
   /** Resolves when no execution is left, or after `ms`. */
   async idle (ms: number): Promise<boolean> {
     const endsAtMs = this.world.clock.monotonicMs() + ms
-    while (this.executions.size > 0 && this.world.clock.monotonicMs() < endsAtMs) await pause(this.world.clock, IDLE_LOOK_MS)
+    while (this.executions.size > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
     return this.executions.size === 0
   }
 
@@ -174,8 +176,21 @@ export class Gateway {
     }
   }
 
+  /** Between two tries; ends at once when the gateway stops, so that no try outlives the stores. */
+  async pause (ms: number): Promise<void> {
+    if (this.stopped) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const cancel = this.world.clock.after(ms, resolve)
+    this.#pauses.add(resolve)
+    await promise
+    this.#pauses.delete(resolve)
+    cancel()
+  }
+
   stop (): void {
+    this.stopped = true
     this.leases.stop()
+    for (const end of Array.from(this.#pauses)) end()
   }
 }
 

@@ -8,7 +8,7 @@ export const OUT_OF_PATIENCE = Symbol('out of patience')
 /** The promise's value, or {@link OUT_OF_PATIENCE} after `ms`. Rejects only as the promise does. */
 export async function within<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof OUT_OF_PATIENCE> {
   const end = Promise.withResolvers<typeof OUT_OF_PATIENCE>()
-  const cancel = clock.after(ms, () => end.resolve(OUT_OF_PATIENCE))
+  const cancel = clock.after(Math.max(0, ms), () => end.resolve(OUT_OF_PATIENCE))
   try {
     return await Promise.race([promise, end.promise])
   } finally {

@@ -10,7 +10,7 @@ import { StoreRejected } from '../errors.ts'
 import type { UpstreamResult } from '../ports.ts'
 import type { Ending, Execution } from './execution.ts'
 import type { Gateway } from './gateway.ts'
-import { OUT_OF_PATIENCE, pause, within } from './patience.ts'
+import { OUT_OF_PATIENCE, within } from './patience.ts'
 
 /** How long waiters wait for the settle once the upstream has answered; the settle goes on after that (E6). */
 const SETTLE_PATIENCE_MS = 3_000
@@ -32,6 +32,8 @@ type Settled =
   | { readonly kind: 'degraded' }
   /** The record is somebody else's now, or gone. */
   | { readonly kind: 'fenced', readonly row: Row | null }
+  /** The process ends before the arbiter has answered: the lease will end, the unsettled copy may be adopted. */
+  | { readonly kind: 'abandoned' }
 
 export async function settleSending (gateway: Gateway, execution: Execution, result: UpstreamResult): Promise<void> {
   const plan = planOf(gateway, execution, result)
@@ -43,7 +45,7 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   const settled = early === OUT_OF_PATIENCE ? await settling : early
   execution.unsettled = false
   execution.ending.resolve(endingOf(gateway, execution, plan, settled))
-  await tell(gateway, execution, plan, settled)
+  if (settled.kind !== 'abandoned') await tell(gateway, execution, plan, settled)
 }
 
 // ---------------------------------------------------------------- the plan
@@ -142,9 +144,9 @@ function noteIndeterminate (gateway: Gateway, execution: Execution, reason: Unkn
 
 // ---------------------------------------------------------------- writing it
 
-/** Tries until the arbiter has answered. Never rejects. */
+/** Tries until the arbiter has answered, or the process ends. Never rejects. */
 async function settleUntilDone (gateway: Gateway, execution: Execution, wanted: Settlement): Promise<Settled> {
-  const { clock, meter, log } = gateway.world
+  const { meter, log } = gateway.world
   const { route, name } = execution.visit
   let settlement = wanted
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
@@ -155,7 +157,8 @@ async function settleUntilDone (gateway: Gateway, execution: Execution, wanted: 
       meter.settleRetried(route.name)
       log.warn({ record: name, route: route.name, outcome: settlement.outcome, error: error instanceof Error ? error.message : String(error) }, 'settling failed; trying again')
       if (error instanceof StoreRejected) settlement = lesser(settlement)
-      await pause(clock, pauseMs)
+      if (gateway.stopped) return { kind: 'abandoned' }
+      await gateway.pause(pauseMs)
     }
   }
 }
@@ -206,7 +209,8 @@ async function giveUnsettled (gateway: Gateway, execution: Execution, plan: Plan
 function endingOf (gateway: Gateway, execution: Execution, plan: Plan, settled: Settled): Ending {
   switch (settled.kind) {
     case 'stored': return plan.ending(true, settled.keepLeftMs)
-    case 'degraded': return plan.ending(false, 0)
+    case 'degraded':
+    case 'abandoned': return plan.ending(false, 0)
     case 'fenced': return fencedEnding(gateway, execution, plan, settled.row)
   }
 }

@@ -16,11 +16,14 @@ export async function readBody (raw: IncomingMessage, bytesMax: number, reserve:
   if (declared !== undefined && Number(declared) > bytesMax) return { kind: 'too-large' }
   const chunks: Buffer[] = []
   let bytes = 0
+  let over = false
   const { promise, resolve } = Promise.withResolvers<BodyResult>()
   const fail = (kind: Exclude<BodyResult['kind'], 'body'>): void => {
+    // 'close' follows 'end' in the same tick, before whoever awaits the body: what is over cannot fail.
+    if (over) return
+    over = true
     raw.off('data', onData)
     release(bytes)
-    bytes = 0
     resolve({ kind })
   }
   const onData = (chunk: Buffer): void => {
@@ -29,7 +32,10 @@ export async function readBody (raw: IncomingMessage, bytesMax: number, reserve:
     chunks.push(chunk)
     bytes += chunk.length
   }
-  const onEnd = (): void => resolve({ kind: 'body', body: chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, bytes) })
+  const onEnd = (): void => {
+    over = true
+    resolve({ kind: 'body', body: chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, bytes) })
+  }
   const onGone = (): void => fail('gone')
   const timer = setTimeout(fail, timeoutMs, 'too-slow')
   raw.on('data', onData)

@@ -22,7 +22,7 @@ export interface CallOptions {
 
 export async function call (base: string, path: string, options: CallOptions = {}): Promise<Called> {
   const url = new URL(base)
-  return await new Promise<Called>((resolve, reject) => {
+  return new Promise<Called>((resolve, reject) => {
     const request = httpRequest({
       host: url.hostname,
       port: url.port,

@@ -22,9 +22,9 @@ export function faulty (inner: RecordStore): FaultyStore {
       if (typeof member !== 'function') return member
       return async (...args: unknown[]): Promise<unknown> => {
         counts.set(String(name), (counts.get(String(name)) ?? 0) + 1)
-        const proceed = async (): Promise<unknown> => await (member.apply(target, args) as Promise<unknown>)
+        const proceed = async (): Promise<unknown> => (member.apply(target, args) as Promise<unknown>)
         const fault = faults.get(name as Operation)
-        return fault === undefined ? await proceed() : await fault(proceed, args)
+        return fault === undefined ? proceed() : fault(proceed, args)
       }
     }
   })
@@ -46,7 +46,7 @@ export const REFUSED: Fault = () => Promise.reject(new StoreRejected('memory', '
 /** The first `times` calls meet the fault, later ones go through. */
 export function firstly (times: number, fault: Fault): Fault {
   let left = times
-  return async (proceed, args) => left-- > 0 ? await fault(proceed, args) : await proceed()
+  return async (proceed, args) => left-- > 0 ? fault(proceed, args) : proceed()
 }
 
 /** Holds calls until `open()`. `reached` resolves with the first of them. */
@@ -56,7 +56,7 @@ export function gate (): { readonly fault: Fault, readonly open: () => void, rea
   const fault: Fault = async proceed => {
     reached.resolve()
     await opened.promise
-    return await proceed()
+    return proceed()
   }
   return { fault, open: opened.resolve, reached: reached.promise }
 }

@@ -120,8 +120,9 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     await world.upstream.close()
     assert.equal(heldBy(gateway), heldBy(null))
   }
-  t.after(() => closed ??= close())
-  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, close: () => closed ??= close() }
+  const closeOnce = async (): Promise<void> => { await (closed ??= close()) }
+  t.after(closeOnce)
+  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, close: closeOnce }
 }
 
 /** What every test must leave behind: nothing. */
@@ -154,6 +155,6 @@ export async function startGuarded (t: TestContext, { policy = {}, upstream = {}
   const started = await startGateway(t, { ...options, routes: [guardedRoute(witness.url, policy, upstream)] })
   t.after(async () => { await started.close(); await witness.close() })
   const ask = async (key: string, { headers = {}, ...more }: CallOptions = {}): Promise<Called> =>
-    await call(started.url, '/things', { body: 'same', ...more, headers: { 'Idempotency-Key': key, ...headers } })
+    call(started.url, '/things', { body: 'same', ...more, headers: { 'Idempotency-Key': key, ...headers } })
   return { ...started, witness, ask }
 }

@@ -57,7 +57,7 @@ export async function startProcess (t: TestContext, options: ProcessGatewayOptio
     forget()
     directory.remove()
   })
-  return await started(child)
+  return started(child)
 }
 
 async function started (child: ChildProcess): Promise<ProcessGateway> {
@@ -70,7 +70,7 @@ async function started (child: ChildProcess): Promise<ProcessGateway> {
   child.stdout?.on('data', take)
   child.stderr?.on('data', take)
   const exited = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals)
-  const until = async <T> (find: () => T | null, ms: number): Promise<T> => await new Promise<T>((resolve, reject) => {
+  const until = async <T> (find: () => T | null, ms: number): Promise<T> => new Promise<T>((resolve, reject) => {
     const timer = setTimeout(() => { reject(new Error(`not seen in ${ms} ms in:\n${output}`)) }, ms)
     const look = (): void => {
       const found = find()
@@ -93,7 +93,7 @@ async function started (child: ChildProcess): Promise<ProcessGateway> {
     logLines,
     signal: signal => { child.kill(signal) },
     exited,
-    logged: async is => await until(() => logLines().find(is) ?? null, START_MS_MAX)
+    logged: async is => until(() => logLines().find(is) ?? null, START_MS_MAX)
   }
 }
 

@@ -109,6 +109,8 @@ describe('two connections on one record', needs('postgres'), () => {
     assert.equal((await world.store.settle(settlementOf(tokenOf(mine), 'completed'))).kind, 'settled')
     assert.deepEqual(await world.store.renew([tokenOf(mine)]), ['lost'])
     assert.equal(done, 0, 'the claims still wait')
+    const { rows } = await (await world.connect()).query<{ name: string }>('select distinct application_name as name from pg_stat_activity where application_name like $1 order by 1', [`%${world.options.instance}`])
+    assert.deepEqual(rows.map(({ name }) => name.split(' ')[1]), ['claims', 'renewals', 'settles'], 'each by connections of its own')
     await other.query('commit')
     await Promise.all(claims)
   })

@@ -63,6 +63,8 @@ export async function untilBlocked (client: Client, world: PostgresWorld, purpos
 
 /** How long each waiting statement has been under way. */
 export async function blocked (client: Client, { options }: PostgresWorld, purpose: string): Promise<number[]> {
+  // A transaction sees what its sessions' first look saw, until it is told to look again.
+  await client.query('select pg_stat_clear_snapshot()')
   const { rows } = await client.query<{ ms: number }>(
     `select (extract(epoch from clock_timestamp() - query_start) * 1000)::float8 as ms from pg_stat_activity
       where wait_event_type = 'Lock' and application_name = $1`, [`onceway ${purpose} ${options.instance}`])

@@ -102,7 +102,7 @@ export class RedisLocks implements LockStore {
   }
 
   async watch (id: Buffer, onWake: () => void): Promise<Cancel> {
-    return this.#wakes.watch(this.#channel(id), onWake)
+    return this.#wakes.watch(this.#channel(id), onWake, !this.available())
   }
 
   available (): boolean { return this.#usable && !this.#closed && !this.#breaker.open }

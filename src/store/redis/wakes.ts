@@ -31,13 +31,13 @@ export class Wakes {
     this.#options = options
   }
 
-  /** Resolves when the subscription stands, or cannot be had in time. */
-  async watch (name: string, onWake: () => void): Promise<Cancel> {
+  /** Resolves when the subscription stands, or cannot be had in time; at once if Redis is known to be away. */
+  async watch (name: string, onWake: () => void, away: boolean): Promise<Cancel> {
     const watcher: Watcher = { onWake, waits: false }
     const channel = this.#channelOf(name)
     if (channel === null) return () => {}
     channel.watchers.add(watcher)
-    await within(this.#options.standsWithinMs, channel.standing)
+    if (!away) await within(this.#options.standsWithinMs, channel.standing)
     watcher.waits = true
     return () => { this.#cancel(name, channel, watcher) }
   }

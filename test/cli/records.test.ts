@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { deleteRecord } from '../../src/cli/record-changes.ts'
+import { readOptions } from '../../src/cli/command.ts'
+import { defaultConfig } from '../../src/config/load.ts'
+import { decodeHeaders } from '../../src/core/codec.ts'
+import type { LockStore, RecordStore } from '../../src/ports.ts'
+import { NO_LOCKS } from '../../src/store/no-locks.ts'
+import { openSqlite } from '../../src/store/sqlite/store.ts'
+import { LEASE_MS, directory, fileIn, leave, named, say } from './world.ts'
+
+/** An embedded store that a gateway holds open while the command works beside it. */
+async function gateway (t: TestContext): Promise<{ store: RecordStore, at: readonly string[] }> {
+  const dataDir = directory(t)
+  const store = await openSqlite({ dataDir, exclusive: true })
+  t.after(async () => { await store.close() })
+  return { store, at: ['--data-dir', dataDir] }
+}
+
+const WHY = ['--who', 'ada', '--why', 'found in the ledger']
+
+test('list finds records by key, route and state, newest first, and shows no body', async (t) => {
+  const { store, at } = await gateway(t)
+  const unknown = await leave(store, 'order-1', 'indeterminate')
+  await leave(store, 'order-2', 'completed')
+  const all = await say(['records', 'list', ...at])
+  assert.deepEqual([all.exitCode, all.out.split('\n').length], [0, 2])
+  assert.ok(!all.out.includes('4242'))
+  assert.match((await say(['records', 'list', '--state', 'indeterminate', ...at])).out, new RegExp(`^${unknown.id.toString('base64url')}  indeterminate   1  .*charges  POST /v1/charges  during/ECONNRESET$`))
+  assert.equal((await say(['records', 'list', '--key', 'order-2', '--limit', '5', ...at])).out.split('\n').length, 1)
+  const none = await say(['records', 'list', '--route', 'other', ...at])
+  assert.deepEqual(none, { exitCode: 0, out: '', err: 'No records.' })
+  const { owner, state, bodyBytes } = JSON.parse((await say(['records', 'list', '--key', 'order-2', '--json', ...at])).out) as Record<string, unknown>
+  assert.deepEqual([owner, state, bodyBytes], [Buffer.alloc(16, 'order-2').toString('hex'), 'completed', 15])
+})
+
+test('show tells owner and attempt, by an id in base64url or hex', async (t) => {
+  const { store, at } = await gateway(t)
+  const { id, owner } = await leave(store, 'order-1', 'indeterminate')
+  for (const text of [id.toString('base64url'), id.toString('hex')]) {
+    const { exitCode, out } = await say(['records', 'show', text, ...at])
+    assert.equal(exitCode, 0)
+    assert.match(out, new RegExp(`^owner: +${owner.toString('hex')}$`, 'm'))
+    assert.match(out, /^attempt: +1$/m)
+    assert.match(out, /^unknown because: +during\/ECONNRESET$/m)
+  }
+})
+
+test('an id that starts with a dash is an id', async (t) => {
+  const { at } = await gateway(t)
+  const { exitCode, err } = await say(['records', 'show', `-${'A'.repeat(42)}`, ...at])
+  assert.equal(exitCode, 1)
+  assert.match(err, /There is no record f8/)
+})
+
+test('resolve gives an indeterminate record the answer that retries get', async (t) => {
+  const { store, at } = await gateway(t)
+  const token = await leave(store, 'order-1', 'indeterminate')
+  const body = fileIn(t, 'answer.json', '{"id":1}')
+  const done = await say(['records', 'resolve', ...named(token), '--status', '201', '--header', 'Content-Type: application/json', '--header', 'X-A:b', '--body-file', body, ...WHY, ...at])
+  assert.deepEqual([done.exitCode, done.err], [0, ''])
+  assert.match(done.out, /Was: state indeterminate, owner .*, attempt 1\. Is: state completed, owner/)
+  const row = await store.look(token.id)
+  assert.deepEqual([row?.state, row?.status, row?.settledBy, row?.body?.toString()], ['completed', 201, 'operator', '{"id":1}'])
+  assert.deepEqual(decodeHeaders(row?.headers ?? Buffer.alloc(0)), ['Content-Type', 'application/json', 'X-A', 'b'])
+})
+
+test('resolve --consumed keeps the status alone', async (t) => {
+  const { store, at } = await gateway(t)
+  const token = await leave(store, 'order-1', 'indeterminate')
+  assert.equal((await say(['records', 'resolve', ...named(token), '--status', '201', '--consumed', ...WHY, ...at])).exitCode, 0)
+  const row = await store.look(token.id)
+  assert.deepEqual([row?.state, row?.status, row?.body], ['consumed', 201, null])
+})
+
+test('release frees an indeterminate record, and is refused while its first sending may be on its way', async (t) => {
+  const { store, at } = await gateway(t)
+  const [early, late] = [await leave(store, 'order-1', 'indeterminate', 60_000), await leave(store, 'order-2', 'indeterminate')]
+  const refused = await say(['records', 'release', ...named(early), ...WHY, ...at])
+  assert.equal(refused.exitCode, 1)
+  assert.match(refused.err, /refused, nothing changed\. It stands so: state indeterminate, owner .*\nThe first sending may still be on its way; it can be released in (60|59) s\./)
+  assert.equal((await say(['records', 'release', ...named(late), ...WHY, ...at])).exitCode, 0)
+  assert.equal((await store.look(late.id))?.state, 'released')
+})
+
+test('a record that has gone on since it was shown is not changed', async (t) => {
+  const { store, at } = await gateway(t)
+  const token = await leave(store, 'order-1', 'indeterminate')
+  const other = [{ ...token, attempt: 2 }, { ...token, owner: Buffer.alloc(16, 9) }]
+  for (const stale of other) {
+    const { exitCode, err } = await say(['records', 'resolve', ...named(stale), '--status', '200', ...WHY, ...at])
+    assert.equal(exitCode, 1)
+    assert.match(err, new RegExp(`It stands so: state indeterminate, owner ${token.owner.toString('hex')}, attempt 1\\.`))
+  }
+  const running = await leave(store, 'order-2', 'claimed')
+  assert.equal((await say(['records', 'delete', ...named(running), ...WHY, ...at])).exitCode, 1)
+  assert.equal((await store.look(running.id))?.state, 'claimed')
+})
+
+test('delete lets a settled record end two leases from now', async (t) => {
+  const { store, at } = await gateway(t)
+  const token = await leave(store, 'order-1', 'completed')
+  const { exitCode, out } = await say(['records', 'delete', ...named(token), ...WHY, ...at])
+  assert.equal(exitCode, 0)
+  assert.match(out, /Deleted: forgotten in 2000 ms at the latest\./)
+  assert.ok(((await store.look(token.id))?.keepLeftMs ?? Infinity) <= 2 * LEASE_MS)
+})
+
+test('delete clears Redis at once and again a lease later, and is exit 1 when Redis could not be told', async (t) => {
+  const { store } = await gateway(t)
+  for (const { answers, exitCode } of [{ answers: [true, true], exitCode: 0 }, { answers: [true, false], exitCode: 1 }, { answers: [false, true], exitCode: 1 }]) {
+    const token = await leave(store, `order-${answers.join()}`, 'completed')
+    const told: number[] = []
+    const locks: LockStore = { ...NO_LOCKS, name: 'redis', available: () => true, forget: () => Promise.resolve(answers[told.push(performance.now()) - 1] ?? false) }
+    const [record] = await store.list({ id: token.id, limit: 1 })
+    assert.ok(record)
+    const options = readOptions([...named(token), ...WHY], { owner: { type: 'string' }, attempt: { type: 'string' }, who: { type: 'string' }, why: { type: 'string' } }, 1)
+    const terminal = { env: {}, out: () => {}, err: () => {} }
+    const config = defaultConfig({ upstreamUrl: 'http://h', env: {} })
+    assert.equal(await deleteRecord({ options, config, terminal, stores: { records: store, locks, close: () => Promise.resolve() } }, record), exitCode)
+    assert.equal(told.length, 2)
+    assert.ok((told[1] ?? 0) - (told[0] ?? 0) >= LEASE_MS - 1)
+  }
+})
+
+test('what is missing or malformed is exit 2 and changes nothing', async (t) => {
+  const { store, at } = await gateway(t)
+  const token = await leave(store, 'order-1', 'indeterminate')
+  const id = token.id.toString('base64url')
+  for (const args of [
+    [], ['forget'], ['show'], ['show', 'xyz'], ['list', '--state', 'lost'], ['list', '--limit', '0'], ['resolve', id, ...WHY], ['resolve', ...named(token), ...WHY],
+    ['resolve', ...named(token), '--status', '99', ...WHY], ['resolve', ...named(token), '--status', '200'], ['release', ...named(token)],
+    ['resolve', ...named(token), '--status', '200', '--header', 'no colon', ...WHY], ['resolve', ...named(token), '--status', '200', '--body-file', '/nowhere', ...WHY],
+    ['release', id, '--owner', 'zz', '--attempt', '1', ...WHY], ['release', ...named(token), '--retention', '1', ...WHY]
+  ]) {
+    assert.equal((await say(['records', ...args, ...at])).exitCode, 2, args.join(' '))
+  }
+  assert.equal((await store.look(token.id))?.state, 'indeterminate')
+})
+
+test('a data directory that is not there is one sentence and exit 1', async () => {
+  const { exitCode, err } = await say(['records', 'list', '--data-dir', '/nowhere/at/all'])
+  assert.equal(exitCode, 1)
+  assert.equal(err.split('\n').length, 1)
+})

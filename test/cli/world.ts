@@ -1,0 +1,71 @@
+/** The command line with a terminal that remembers, and records in an embedded store of its own. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { run } from '../../src/cli/run.ts'
+import { keyHash, recordId } from '../../src/core/identity.ts'
+import type { Claim, SettledState, Settlement, Token } from '../../src/core/record.ts'
+import type { Environment } from '../../src/config/config.ts'
+import type { RecordStore } from '../../src/ports.ts'
+
+export const LEASE_MS = 1_000
+
+export interface Said { readonly exitCode: number, readonly out: string, readonly err: string }
+
+export function directory (t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), 'onceway-cli-'))
+  t.after(() => { rmSync(path, { recursive: true, force: true }) })
+  return path
+}
+
+export function fileIn (t: TestContext, name: string, text: string): string {
+  const file = join(directory(t), name)
+  writeFileSync(file, text)
+  return file
+}
+
+export async function say (argv: readonly string[], env: Environment = {}): Promise<Said> {
+  const lines: { out: string[], err: string[] } = { out: [], err: [] }
+  const exitCode = await run(argv, { env, out: (line) => lines.out.push(line), err: (line) => lines.err.push(line) })
+  return { exitCode, out: lines.out.join('\n'), err: lines.err.join('\n') }
+}
+
+export function claimOf (key: string, quarantineMs = 0): Claim {
+  return {
+    id: recordId('charges', 'anonymous', key),
+    owner: Buffer.alloc(16, key),
+    fingerprint: { alg: 1, value: Buffer.alloc(32, 7) },
+    leaseMs: LEASE_MS,
+    unknownKeepMs: 3_600_000,
+    quarantineMs,
+    about: { route: 'charges', method: 'POST', path: '/v1/charges', requestId: `request-${key}`, instance: 'gw-1', keyHash: keyHash(key), keyText: null }
+  }
+}
+
+/** A record in this state, as an execution leaves it behind. */
+export async function leave (store: RecordStore, key: string, outcome: SettledState | 'claimed', quarantineMs = 0): Promise<Token> {
+  const claim = claimOf(key, quarantineMs)
+  const token = { id: claim.id, owner: claim.owner, attempt: 1 }
+  await store.insert(claim)
+  if (outcome !== 'claimed') await store.settle(settlementOf(token, outcome))
+  return token
+}
+
+function settlementOf (token: Token, outcome: SettledState): Settlement {
+  const answered = outcome === 'completed' || outcome === 'consumed'
+  return {
+    token,
+    outcome,
+    keepMs: 3_600_000,
+    status: answered ? 201 : null,
+    headers: outcome === 'completed' ? Buffer.from([1]) : null,
+    body: outcome === 'completed' ? Buffer.from('{"card":"4242"}') : null,
+    reason: outcome === 'indeterminate' ? { stage: 'during', code: 'ECONNRESET' } : null
+  }
+}
+
+/** The words that name a record as an operator was shown it. */
+export function named ({ id, owner, attempt }: Token): string[] {
+  return [id.toString('base64url'), '--owner', owner.toString('hex'), '--attempt', String(attempt)]
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { orphans } from '../../src/config/against.ts'
+import { ConfigWorld, fileWith } from './world.ts'
+
+const OLD = fileWith()
+
+/** What a change of the file from OLD orphans. */
+function said (world: ConfigWorld, now: string, old = OLD): string {
+  return orphans(world.load(old).config, world.load(now).config).join('\n')
+}
+
+test('a change of limits, times and policies orphans nothing', (t) => {
+  assert.equal(said(new ConfigWorld(t), fileWith({ rest: 'listen: { port: 9 }', policy: '{ retention: 7d, unknown: retry, fingerprint: none, lease: 20s }', match: '{ path: "/v1/*" }' })), '')
+})
+
+test('a new name of a route orphans its records', (t) => {
+  assert.match(said(new ConfigWorld(t), OLD.replace('name: charges', 'name: payments')), /^Records of route charges: .*the route is called payments now\.$/)
+})
+
+test('another key header, another scope, a stricter syntax and a narrower match orphan records, each with its reason', (t) => {
+  const world = new ConfigWorld(t)
+  assert.match(said(world, fileWith({ policy: '{ key: { from: "header:X-Event-Id" } }' })), /the key is read from x-event-id instead of idempotency-key/)
+  assert.match(said(world, fileWith({ policy: '{ key: { syntax: strict } }' })), /keys that are not quoted are refused now/)
+  assert.match(said(world, fileWith({ policy: '{ scope: public }' })), /the scope is public instead of credential/)
+  assert.match(said(world, fileWith({ policy: '{ scope: ["header:X-Tenant"] }' })), /the scope is \[header:x-tenant\] instead of credential/)
+  assert.match(said(world, fileWith({ match: '{ path: /v1/charges, methods: [POST] }' })), /its match no longer takes every request/)
+})
+
+test('a route that is gone or passes through now orphans its records', (t) => {
+  const world = new ConfigWorld(t)
+  assert.match(said(world, OLD.replace('    idempotency: {}\n', '')), /the route passes through now/)
+  assert.match(said(world, OLD.replace('name: charges', 'name: other').replace('/v1/charges', '/v2')), /there is no such route any more/)
+})
+
+test('another database orphans everything, another password of it nothing', (t) => {
+  const world = new ConfigWorld(t)
+  const on = (url: string) => fileWith({ rest: `stores: { postgres: { url: "${url}" } }` })
+  assert.match(said(world, on('postgres://u@h/db')), /^All records stay behind: they are in the embedded store under .*, and this configuration looks in Postgres h\/db, schema onceway\.$/)
+  assert.equal(said(world, on('postgres://u:new@h/db'), on('postgres://u:old@h/db')), '')
+})

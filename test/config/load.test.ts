@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { problemLine } from '../../src/config/problem.ts'
+import { StartError } from '../../src/errors.ts'
+import { defaultConfig, loadConfig } from '../../src/config/load.ts'
+import { ConfigWorld, fileWith } from './world.ts'
+
+const MANY = `version: 1
+lisen: { port: 80 }
+listen: { port: ninety }
+workers: 4
+admin: { token: \${NOPE} }
+trustProxies: [10.0.0.0/8, banana, 1.2.3.4/99]
+stores:
+  postgres: { url: "mysql://x", claimTimeout: 1 }
+  redis: { cluster: [a], prefix: "a b" }
+upstreams:
+  a: { url: "http://u:p@h:1", timeout: 5 m, requestHeaders: { Host: x } }
+  b: { url: ftp://h }
+routes:
+  - match: { path: "/v1/*", methods: [GET, POST] }
+    upstream: c
+    idempotency:
+      profile: apo
+      unknown: probe
+      scope: []
+      key: { from: "json:/a", store: hsah }
+      keep: { statuses: { 99: keep, 503: maybe } }
+      fingerprint: { of: [method, headers], bdoy: none }
+  - name: x
+    match: { path: "/v1/y", methods: [POST] }
+    upstream: a
+    idempotency: { scope: "jwt:sub", answerWithin: 0s }
+  - name: x
+    match: { path: v1/y }
+    upstream: a
+`
+
+test('every mistake is told at once, each with its line, column and path', (t) => {
+  const places = new ConfigWorld(t).problems(MANY).map(({ line, column, path }) => `${line}:${column} ${path}`)
+  assert.deepEqual(places, [
+    '2:1 lisen',
+    '3:17 listen.port',
+    '4:1 workers',
+    '5:17 admin.token',
+    '6:28 trustProxies[1]',
+    '6:36 trustProxies[2]',
+    '8:20 stores.postgres.url',
+    '8:47 stores.postgres.claimTimeout',
+    '9:3 stores.redis.url',
+    '9:12 stores.redis.cluster',
+    '9:34 stores.redis.prefix',
+    '11:13 upstreams.a.url',
+    '11:40 upstreams.a.timeout',
+    '11:63 upstreams.a.requestHeaders.Host',
+    '12:13 upstreams.b.url',
+    '14:5 routes[0].name',
+    '14:29 routes[0].match.methods',
+    '15:15 routes[0].upstream',
+    '17:16 routes[0].idempotency.profile',
+    '18:7 routes[0].idempotency.unknown',
+    '19:7 routes[0].idempotency.scope',
+    '20:14 routes[0].idempotency.key.from',
+    '20:38 routes[0].idempotency.key.store',
+    '21:27 routes[0].idempotency.keep.statuses.99',
+    '21:42 routes[0].idempotency.keep.statuses.503',
+    '22:35 routes[0].idempotency.fingerprint.of[1]',
+    '22:45 routes[0].idempotency.fingerprint.bdoy',
+    '24:5 routes[1].match',
+    '26:5 routes[1].idempotency.jwt',
+    '26:52 routes[1].idempotency.answerWithin',
+    '27:11 routes[2].name',
+    '28:20 routes[2].match.path'
+  ])
+})
+
+test('a problem is one line that editors can jump to', (t) => {
+  const [problem] = new ConfigWorld(t).problems(fileWith({ rest: 'lisen: {}' }))
+  assert.ok(problem)
+  assert.match(problemLine(problem), /onceway\.yaml:2:1: lisen: is not known; did you mean listen\?$/)
+})
+
+test('an unknown key is told with the name that was probably meant', (t) => {
+  const complaints = new ConfigWorld(t).complaints(fileWith({ policy: '{ retension: 24h, on_mismatch: {}, xyzzy: 1 }' }))
+  assert.deepEqual(complaints, [
+    'routes[0].idempotency.retension: is not known; did you mean retention?',
+    'routes[0].idempotency.on_mismatch: is not known; did you mean onMismatch?',
+    'routes[0].idempotency.xyzzy: is not known'
+  ])
+})
+
+test('what only a later version can do is told so', (t) => {
+  const world = new ConfigWorld(t)
+  const later = (text: string) => world.complaints(text).filter((complaint) => complaint.includes('is not in this version')).map((complaint) => complaint.split(':')[0])
+  for (const mode of ['observe', 'inbox', 'drop']) assert.deepEqual(later(fileWith({ policy: `{ mode: ${mode} }` })), ['routes[0].idempotency.mode'])
+  for (const from of ['query:k', 'json:/a', '"template:x"', 'hash:body', 'stripe-webhook', '["header:A", "header:B"]']) {
+    assert.deepEqual(later(fileWith({ policy: `{ key: { from: ${from} } }` })), ['routes[0].idempotency.key.from'], from)
+  }
+  assert.deepEqual(later(fileWith({ policy: '{ unknown: probe, probe: { path: /x } }' })), ['routes[0].idempotency.unknown', 'routes[0].idempotency.probe'])
+  assert.deepEqual(later(fileWith({ policy: '{ scope: ["forwardAuth:X-User"] }' })), ['routes[0].idempotency.scope'])
+  assert.deepEqual(later(fileWith({ rest: 'workers: 2' })), ['workers'])
+  assert.deepEqual(later(fileWith({ rest: 'stores: { redis: { url: "redis://h", sentinel: {}, tls: {} } }' })), ['stores.redis.sentinel', 'stores.redis.tls'])
+})
+
+test('one worker is what there is anyway', (t) => {
+  new ConfigWorld(t).load(fileWith({ rest: 'workers: 1' }))
+})
+
+test('a file that is no YAML, has a key twice, a tag, two documents or a bomb of aliases is refused with its place', (t) => {
+  const world = new ConfigWorld(t)
+  const bomb = `a: &a [x]\n${Array.from({ length: 12 }, (_, i) => `b${i}: &b${i} [${`*${i === 0 ? 'a' : `b${i - 1}`},`.repeat(9)}]`).join('\n')}\n`
+  for (const text of ['a: [1', 'version: 1\nversion: 1', 'version: !!binary aGk=', 'version: 1\n---\nversion: 1', bomb, '- 1', '']) {
+    const [problem] = world.problems(text)
+    assert.ok((problem?.line ?? 0) > 0, text)
+  }
+})
+
+test('a tag is refused where its value would have been right', (t) => {
+  assert.match(new ConfigWorld(t).complaints(fileWith({ rest: 'dataDir: !secret /x' })).join(), /Unresolved tag: !secret/)
+})
+
+test('a file that is not there is one sentence and exit 2', () => {
+  assert.throws(() => loadConfig('/nowhere/onceway.yaml', { env: {} }), (error) => error instanceof StartError && error.exitCode === 2 && /There is no configuration file/.test(error.message))
+})
+
+test('a guarded route takes the defaults of the profile api', (t) => {
+  const [route] = new ConfigWorld(t).load(fileWith()).config.routes
+  assert.deepEqual(route?.match, { path: '/v1/charges', methods: ['POST', 'PATCH'], host: null, exact: false })
+  assert.deepEqual(route?.idempotency, {
+    profile: 'api',
+    key: { header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
+    scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
+    jwt: null,
+    fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
+    inFlight: { waitMs: 0, status: 409 },
+    answerWithinMs: 60_000,
+    unknown: 'hold',
+    keep: { statuses: new Map(), body: true, requestBytesMax: 8_388_608, responseBytesMax: 1_048_576, dropHeaders: new Set(), keepHeaders: new Set() },
+    retentionMs: 86_400_000,
+    unknownRetentionMs: 2_592_000_000,
+    leaseMs: 15_000,
+    onMismatch: { action: 'reject', status: 422 },
+    onStoreDown: 'reject',
+    forwardKey: true,
+    retryHints: false
+  })
+})
+
+test('the profile relay waits, repeats, remembers for a week and compares method and target; what the file says wins', (t) => {
+  const world = new ConfigWorld(t)
+  const relay = world.load(fileWith({ policy: '{ profile: relay }' })).config.routes[0]?.idempotency
+  assert.deepEqual([relay?.inFlight, relay?.unknown, relay?.retentionMs, relay?.keep.requestBytesMax], [{ waitMs: 3_000, status: 503 }, 'retry', 604_800_000, 16_777_216])
+  assert.deepEqual(relay?.fingerprint, { of: ['method', 'target'], body: 'none' })
+  const own = world.load(fileWith({ policy: '{ profile: relay, unknown: hold, inFlight: { status: 409 }, fingerprint: { body: json } }' })).config.routes[0]?.idempotency
+  assert.deepEqual([own?.inFlight, own?.unknown, own?.fingerprint], [{ waitMs: 3_000, status: 409 }, 'hold', { of: ['method', 'target', 'mediaType', 'body'], body: 'json' }])
+})
+
+test('fingerprint none compares nothing, and leaving the body out of it leaves it out', (t) => {
+  const world = new ConfigWorld(t)
+  const of = (fingerprint: string) => world.load(fileWith({ policy: `{ fingerprint: ${fingerprint} }` })).config.routes[0]?.idempotency?.fingerprint
+  assert.deepEqual(of('none'), { of: [], body: 'none' })
+  assert.deepEqual(of('{ body: none }'), { of: ['method', 'target', 'mediaType'], body: 'none' })
+  assert.deepEqual(of('{ of: [method] }'), { of: ['method'], body: 'none' })
+})
+
+test('without a file one upstream is guarded for POST and PATCH, everything else passes through, and callers without credential share one scope', () => {
+  const config = defaultConfig({ upstreamUrl: 'http://127.0.0.1:3000', port: 9000, dataDir: '/tmp/x', env: {} })
+  assert.deepEqual([config.file, config.listen.port, config.dataDir, config.stores], [null, 9000, '/tmp/x', { postgres: null, redis: null }])
+  const [guarded, open] = config.routes
+  assert.deepEqual([guarded?.name, guarded?.match.methods, guarded?.upstream.origin], ['default', ['POST', 'PATCH'], 'http://127.0.0.1:3000'])
+  assert.deepEqual(guarded?.idempotency?.scope, { kind: 'credential', anonymous: true, cookies: 'refuse' })
+  assert.deepEqual([open?.match.path, open?.match.methods, open?.idempotency], ['/*', [], null])
+})
+
+test('a flag for the upstream that is no URL is told under the flag\'s name', () => {
+  assert.throws(() => defaultConfig({ upstreamUrl: 'localhost:3000', env: {} }), /^ConfigInvalid: --upstream: upstreams\.default\.url: has the scheme localhost/)
+})
+
+test('--upstream takes the place of the one upstream of a file, and is refused when there are more', (t) => {
+  const world = new ConfigWorld(t)
+  assert.equal(world.load(fileWith(), {}, { upstreamUrl: 'http://other:1' }).config.routes[0]?.upstream.origin, 'http://other:1')
+  const two = fileWith().replace('upstreams: {', 'upstreams: { second: { url: "http://h" },')
+  assert.match(world.complaints(two, {}, { upstreamUrl: 'http://other:1' }).join(), /this one has 2/)
+})

@@ -1,0 +1,70 @@
+/**
+ * All cases of a scenario: a first run without a fault tells how many calls each gateway makes, then each of them is met
+ * by each fault in turn. A case has a name that runs exactly it again (`CRASH_CASE`).
+ */
+import assert from 'node:assert/strict'
+import { violationsOf } from '../harness/checker.ts'
+import type { Fault } from '../harness/crashing.ts'
+import type { HistoryEvent } from '../harness/history.ts'
+import type { StoreKind } from './durable.ts'
+import type { Scenario } from './scenarios.ts'
+import { run } from './simulation.ts'
+import type { Case, Run } from './simulation.ts'
+
+export interface Sweep {
+  readonly scenario: Scenario
+  readonly store: StoreKind
+  readonly locks: Case['locks']
+  readonly faults: readonly Fault[]
+}
+
+/** Runs every case of the sweep; rejects with all that failed. Returns how many there were. */
+export async function runAll (sweep: Sweep): Promise<number> {
+  const { scenario, store, locks, faults } = sweep
+  const only = process.env['CRASH_CASE']
+  const untroubled: Case = { scenario, store, locks, fault: null }
+  const first = await run(untroubled)
+  assertSound(untroubled, first)
+  assert.equal(first.history.events.filter(({ kind }) => kind === 'sent').length, scenario.executions, `${nameOf(untroubled)}: the story is not the one that its name tells`)
+  const failures: string[] = []
+  let count = 1
+  for (const fault of faultsOf(first, faults)) {
+    const theCase: Case = { ...untroubled, fault }
+    if (only !== undefined && only !== nameOf(theCase)) continue
+    count++
+    failures.push(...failuresOf(theCase, await run(theCase)))
+  }
+  assert.equal(failures.length, 0, failures.slice(0, FAILURES_SHOWN).join('\n') + `\n${failures.length} failures in ${count} cases`)
+  return count
+}
+
+/** One mistake fails hundreds of cases; the first ones tell it. */
+const FAILURES_SHOWN = 6
+
+function faultsOf ({ calls }: Run, kinds: readonly Fault[]): Array<NonNullable<Case['fault']>> {
+  return calls.flatMap((made, gateway) => made.flatMap(({ number }) => kinds.map(kind => ({ gateway: gateway === 0 ? 0 as const : 1 as const, at: number, kind }))))
+}
+
+export function nameOf ({ scenario, store, locks, fault }: Case): string {
+  return `${scenario.name}/${store}/${locks}/${fault === null ? 'untroubled' : `${fault.gateway}:${fault.at}:${fault.kind}`}`
+}
+
+function assertSound (theCase: Case, done: Run): void {
+  const failures = failuresOf(theCase, done)
+  assert.equal(failures.length, 0, failures.join('\n'))
+}
+
+function failuresOf (theCase: Case, done: Run): string[] {
+  const { fault } = theCase
+  const met = fault === null ? undefined : done.calls[fault.gateway]?.[fault.at - 1]
+  const where = met === undefined ? '' : ` (${fault?.kind} ${met.port}.${met.operation} at ${met.atMs} ms)`
+  const said = [...violationsOf(done.history).map(({ invariant, detail }) => `${invariant}: ${detail}`), ...done.trouble]
+  if (said.length === 0) return []
+  const events = process.env['CRASH_CASE'] === undefined ? '' : `\n${done.history.events.map(lineOf).join('\n')}\n${JSON.stringify(done.history.rows)}`
+  return [`${said.join('; ')}${where}\n  again: CRASH_CASE=${nameOf(theCase)} node --test test/crash/${theCase.store === 'memory' ? 'memory' : 'sqlite'}.test.ts${events}`]
+}
+
+function lineOf (event: HistoryEvent): string {
+  const { kind, atMs, ...rest } = event
+  return `  ${String(atMs).padStart(8)} ${kind.padEnd(8)} ${JSON.stringify(rest)}`
+}

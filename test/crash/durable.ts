@@ -1,0 +1,111 @@
+/**
+ * What outlives a simulated process: the memory store (the same object goes on), or one SQLite file, opened again as a
+ * gateway opens it after its predecessor's death. SQLite runs either on this thread, which is quick enough for a case
+ * a call, or behind its worker, as it is served.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Lapsed, RecordStore } from '../../src/ports.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
+import { Database } from '../../src/store/sqlite/database.ts'
+import { errorOf, Faulted } from '../../src/store/sqlite/faults.ts'
+import { openSqlite } from '../../src/store/sqlite/store.ts'
+import { revived } from '../../src/store/sqlite/wire.ts'
+import type { Call } from '../../src/store/sqlite/wire.ts'
+import type { Timeline } from '../harness/timeline.ts'
+
+export type StoreKind = 'memory' | 'sqlite' | 'sqlite-worker'
+
+export interface Opened {
+  readonly records: RecordStore
+  /** What a dead process had claimed, and the opening made indeterminate. */
+  readonly lapsed: readonly Lapsed[]
+}
+
+export interface Durable {
+  /** The first opening and every one after a death; the one before is closed first. */
+  readonly open: () => Promise<Opened>
+  readonly close: () => Promise<void>
+}
+
+export function durableOf (kind: StoreKind, timeline: Timeline): Durable {
+  switch (kind) {
+    case 'memory': return inMemory(timeline)
+    case 'sqlite': return inFile(timeline, async (dataDir, nowMs) => onThisThread(dataDir, nowMs))
+    case 'sqlite-worker': return inFile(timeline, behindWorker)
+  }
+}
+
+function inMemory (timeline: Timeline): Durable {
+  const records = new MemoryStore({ nowMs: () => timeline.wallMs, installation: 'simulated' })
+  return { open: async () => ({ records, lapsed: [] }), close: async () => {} }
+}
+
+type Open = (dataDir: string, nowMs: () => number) => Promise<Opened>
+
+function inFile (timeline: Timeline, open: Open): Durable {
+  const dataDir = mkdtempSync(join(tmpdir(), 'onceway-crash-'))
+  let current: RecordStore | null = null
+  const close = async (): Promise<void> => { await current?.close() }
+  return {
+    open: async () => {
+      const opened = await timeline.real(close().then(async () => open(dataDir, () => timeline.wallMs)))
+      current = opened.records
+      return { lapsed: opened.lapsed, records: standingStill(opened.records, timeline) }
+    },
+    close: async () => {
+      await close()
+      rmSync(dataDir, { recursive: true, force: true })
+    }
+  }
+}
+
+/** A worker answers in real time; until then virtual time does not move. */
+function standingStill (records: RecordStore, timeline: Timeline): RecordStore {
+  return new Proxy(records, {
+    get: (target, property) => {
+      const member: unknown = Reflect.get(target, property, target)
+      if (typeof member !== 'function') return member
+      return async (...args: unknown[]) => timeline.real(Reflect.apply(member, target, args) as Promise<unknown>)
+    }
+  })
+}
+
+async function behindWorker (dataDir: string, nowMs: () => number): Promise<Opened> {
+  const records = await openSqlite({ dataDir, exclusive: true, nowMs })
+  return { records, lapsed: records.lapsedAtStart }
+}
+
+function onThisThread (dataDir: string, nowMs: () => number): Opened {
+  const database = new Database({ file: join(dataDir, 'onceway.db'), nowMs: nowMs(), exclusive: true })
+  /** As it comes off the wire between the threads: copies, never the caller's own objects. */
+  const run = async <Result>(call: Call): Promise<Result> => {
+    try {
+      const [result] = database.run([revived(structuredClone(call))], nowMs())
+      return revived(structuredClone(result)) as Result
+    } catch (error) {
+      throw error instanceof Faulted ? errorOf(error.fault) : error
+    }
+  }
+  const records: RecordStore = {
+    name: 'sqlite',
+    installation: database.installation,
+    insert: async claim => run({ op: 'insert', claim }),
+    take: async (seen, claim, mayRetry) => run({ op: 'take', seen, claim, mayRetry }),
+    confirm: async claim => run({ op: 'confirm', claim }),
+    look: async id => run({ op: 'look', id }),
+    renew: async tokens => run({ op: 'renew', tokens }),
+    settle: async settlement => run({ op: 'settle', settlement }),
+    settleLost: async (settlement, claim) => run({ op: 'settleLost', settlement, claim }),
+    lapse: async order => run({ op: 'lapse', order }),
+    sweep: async limit => run({ op: 'sweep', limit }),
+    unresolved: async () => run({ op: 'unresolved' }),
+    list: async filter => run({ op: 'list', filter }),
+    resolve: async resolution => run({ op: 'resolve', resolution }),
+    expire: async (token, audit) => run({ op: 'expire', token, audit }),
+    ping: async () => { await run({ op: 'ping' }) },
+    close: async () => { database.close() }
+  }
+  return { records, lapsed: database.lapsedAtStart }
+}

@@ -1,0 +1,16 @@
+/** A gateway that dies, or whose calls fail, at every call in turn: on the memory store, Redis kept and lost. */
+import { test } from 'node:test'
+import { FAULTS } from '../harness/crashing.ts'
+import { runAll } from './cases.ts'
+import { SCENARIOS } from './scenarios.ts'
+
+for (const scenario of SCENARIOS) {
+  test(`${scenario.name}: whatever call the process dies at or loses, the invariants hold and every client gets its answer`, async t => {
+    const cases = await runAll({ scenario, store: 'memory', locks: 'kept', faults: FAULTS })
+    t.diagnostic(`${cases} cases`)
+  })
+  test(`${scenario.name}: and so they do if Redis loses everything when the process dies`, async t => {
+    const cases = await runAll({ scenario, store: 'memory', locks: 'flushed', faults: ['before', 'after'] })
+    t.diagnostic(`${cases} cases`)
+  })
+}

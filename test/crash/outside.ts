@@ -1,0 +1,163 @@
+/**
+ * What is outside a simulated gateway: the upstream, which witnesses every execution and answers by a script, and the
+ * clients, who ask, and ask again with the same key until they have a final answer. Both write down what they see.
+ */
+import { keptHeaders } from '../../src/core/headers.ts'
+import { headerValue } from '../../src/core/lines.ts'
+import type { Disposition, GuardedRoute } from '../../src/core/policy.ts'
+import type { Answer, RawHeaders } from '../../src/core/record.ts'
+import type { GuardedRequest } from '../../src/gateway/admission.ts'
+import type { Outcome } from '../../src/gateway/outcome.ts'
+import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
+import { printOf } from '../harness/history.ts'
+import type { HistoryEvent, Told } from '../harness/history.ts'
+import type { Timeline } from '../harness/timeline.ts'
+
+// ---------------------------------------------------------------- the upstream
+
+/** What the upstream does with one sending. `means`: what the answer says on the scenario's route. */
+export type Behaviour =
+  | { readonly kind: 'answer', readonly status: number, readonly afterMs: number, readonly means: Disposition, readonly headers?: RawHeaders }
+  /** Larger than may be kept: the head first. */
+  | { readonly kind: 'stream', readonly afterMs: number }
+  /** No connection: nothing is executed. */
+  | { readonly kind: 'refuse' }
+  /** Executed, and the connection breaks instead of an answer. */
+  | { readonly kind: 'break', readonly afterMs: number }
+  | { readonly kind: 'silence' }
+
+/** From dispatch to the first byte. */
+const CONNECT_MS = 1
+
+export class SimulatedUpstream implements Upstream {
+  readonly #timeline: Timeline
+  readonly #note: (event: HistoryEvent) => void
+  readonly #script: (turn: number) => Behaviour
+  readonly #turns = new Map<string, number>()
+  #executions = 0
+
+  constructor (timeline: Timeline, note: (event: HistoryEvent) => void, script: (turn: number) => Behaviour) {
+    this.#timeline = timeline
+    this.#note = note
+    this.#script = script
+  }
+
+  async close (): Promise<void> {}
+
+  send (request: UpstreamRequest, maySend: () => boolean): Sending {
+    const result = Promise.withResolvers<UpstreamResult>()
+    let started = false
+    let cancelled = false
+    this.#timeline.after(CONNECT_MS, () => {
+      if (cancelled) return
+      const behaviour = this.#behaviour(request)
+      if (behaviour.kind === 'refuse') result.resolve({ kind: 'unsent', code: 'ECONNREFUSED' })
+      else if (!maySend()) result.resolve({ kind: 'unsent', code: 'LEASE' })
+      else {
+        started = true
+        this.#execute(request, behaviour, result.resolve)
+      }
+    })
+    const cancel = (code: string, timedOut: boolean): void => {
+      cancelled = true
+      result.resolve(started ? { kind: 'lost', code, timedOut, status: null } : { kind: 'unsent', code })
+    }
+    return { result: result.promise, cancel }
+  }
+
+  /** The n-th sending of a record gets the n-th line of the script. */
+  #behaviour ({ headers }: UpstreamRequest): Behaviour {
+    const record = headerValue(headers, 'onceway-key') ?? ''
+    const turn = (this.#turns.get(record) ?? 0) + 1
+    this.#turns.set(record, turn)
+    return this.#script(turn)
+  }
+
+  #execute (request: UpstreamRequest, behaviour: Exclude<Behaviour, { kind: 'refuse' }>, tell: (result: UpstreamResult) => void): void {
+    const execution = ++this.#executions
+    const field = (name: string): string => headerValue(request.headers, name) ?? ''
+    this.#note({ kind: 'sent', atMs: this.#timeline.nowMs, execution, call: field('x-request-id'), record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), scope: field('authorization'), asked: request.body.toString() })
+    if (behaviour.kind === 'silence') return
+    this.#timeline.after(behaviour.afterMs, () => {
+      if (behaviour.kind === 'break') return tell({ kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
+      this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: behaviour.kind === 'stream' ? 'keep' : behaviour.means })
+      const body = Buffer.from(JSON.stringify({ execution, bytes: 'ÿ\0' }))
+      if (behaviour.kind === 'answer') tell({ kind: 'answer', answer: { status: behaviour.status, headers: [...ANSWER_HEADERS, 'Location', `/things/${execution}`, ...behaviour.headers ?? []], body } })
+      else tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]) })
+    })
+  }
+}
+
+/** Some that are kept, repeated ones among them, and some that are not. */
+const ANSWER_HEADERS = ['Content-Type', 'application/json', 'Link', '</a>', 'Link', '</b>', 'Date', 'Thu, 01 Jan 2026 00:00:00 GMT', 'Set-Cookie', 's=1'] as const
+
+function streamOf (chunks: readonly Buffer[]): Extract<UpstreamResult, { kind: 'stream' }>['body'] {
+  return {
+    async * [Symbol.asyncIterator] () { yield * chunks },
+    destroy: () => {}
+  }
+}
+
+// ---------------------------------------------------------------- clients
+
+export interface Client {
+  readonly key: string
+  /** The caller's credential: its scope. */
+  readonly scope: string
+  readonly body: string
+  readonly startsAtMs: number
+  /** Which gateway it asks. */
+  readonly gateway: 0 | 1
+}
+
+export function requestOf (client: Client, route: GuardedRoute, call: string): GuardedRequest {
+  const body = Buffer.from(client.body)
+  return {
+    route,
+    method: 'POST',
+    target: '/things',
+    rawHeaders: headersOf(client),
+    clientCertificate: false,
+    forwarded: { for: '127.0.0.1', proto: 'http', host: 'gateway.test', trusted: false },
+    requestId: call,
+    steps: {},
+    readBody: async (bytesMax, reserve) => body.length <= bytesMax && reserve(body.length) ? { kind: 'body', body } : { kind: 'too-large' }
+  }
+}
+
+export function headersOf ({ key, scope }: Client): RawHeaders {
+  return ['Host', 'gateway.test', 'Content-Type', 'text/plain', 'Authorization', scope, 'Idempotency-Key', key]
+}
+
+/** What the outcome tells the client, in the checker's words. Reads a stream to its end, as a client does. */
+export async function toldBy (outcome: Outcome, route: GuardedRoute): Promise<Told> {
+  const answered = (kind: Told['kind'], { status, headers, body }: Answer): Told => {
+    const kept = keptHeaders(headers, route.idempotency.keep)
+    return { kind, print: printOf(status, kept, body), execution: executionIn(body) }
+  }
+  const own = (kind: Told['kind']): Told => ({ kind, print: null, execution: null })
+  switch (outcome.kind) {
+    case 'executed': return answered(outcome.stored ? 'stored' : 'given', outcome.answer)
+    case 'replayed': return answered('replayed', outcome.answer)
+    case 'released':
+    case 'hop':
+    case 'unprotected': return answered('given', outcome.answer)
+    case 'streamed': {
+      for await (const chunk of outcome.body) void chunk
+      return own(outcome.as === 'consumed' && outcome.stored ? 'tombstone' : 'given')
+    }
+    case 'not-kept': return own('tombstone')
+    case 'in-flight':
+    case 'mismatch':
+    case 'unknown': return own(outcome.kind)
+    case 'unsent':
+    case 'unavailable':
+    case 'rejected':
+    case 'keyless': return own('unsent')
+  }
+}
+
+function executionIn (body: Buffer): number | null {
+  const digits = /"execution":(\d+)/.exec(body.toString('latin1'))?.[1]
+  return digits === undefined ? null : Number(digits)
+}

@@ -1,0 +1,24 @@
+/**
+ * A gateway that dies at every call in turn, on the embedded store: after each death the same file is opened again, as
+ * the next process would. What a living process can be told wrong is told by commits that fail, in doubt or not.
+ */
+import { test } from 'node:test'
+import { runAll } from './cases.ts'
+import { SCENARIOS } from './scenarios.ts'
+
+/** One file is one process's. */
+const ALONE = SCENARIOS.filter(({ gateways }) => gateways === 1)
+
+for (const scenario of ALONE) {
+  test(`${scenario.name}, in one file: whatever call the process dies at, the next one finds what it needs`, async t => {
+    const cases = await runAll({ scenario, store: 'sqlite', locks: 'none', faults: ['before', 'after', 'refused', 'lost'] })
+    t.diagnostic(`${cases} cases`)
+  })
+}
+
+test('keep, behind the worker that serves it: whatever call the process dies at, the next one finds what it needs', async t => {
+  const [keep] = ALONE
+  if (keep === undefined) throw new Error('there is no scenario')
+  const cases = await runAll({ scenario: keep, store: 'sqlite-worker', locks: 'none', faults: ['before', 'after'] })
+  t.diagnostic(`${cases} cases`)
+})

@@ -1,0 +1,94 @@
+/**
+ * A store whose writes are written down where they happen, below every fault that a test puts on the way to it: the
+ * history then tells what stands in the rows and not what a gateway believes. Changes nothing.
+ */
+import { decodeHeaders } from '../../src/core/codec.ts'
+import type { Claim, Settlement } from '../../src/core/record.ts'
+import type { Lapsed, RecordStore, SettleResult } from '../../src/ports.ts'
+import { printOf } from '../harness/history.ts'
+import type { HistoryEvent } from '../harness/history.ts'
+
+/** `owners`: who claimed which record last; outlives the store's closing. */
+export function watched (records: RecordStore, owners: Map<string, Claim>, note: (event: HistoryEvent) => void, nowMs: () => number): RecordStore {
+  const noteClaim = (claim: Claim, attempt: number): void => {
+    const record = nameOf(claim.id)
+    const known = owners.get(record)
+    owners.set(record, claim)
+    if (known?.owner.equals(claim.owner) !== true) note({ kind: 'claimed', atMs: nowMs(), record, owner: nameOf(claim.owner), attempt })
+  }
+  const noteSettle = (settlement: Settlement, result: SettleResult): void => {
+    const { token, outcome } = settlement
+    if (result.kind === 'settled') note({ kind: 'settled', atMs: nowMs(), record: nameOf(token.id), owner: nameOf(token.owner), attempt: token.attempt, outcome, by: 'owner', keepMs: result.keepLeftMs, print: printOfSettled(settlement) })
+  }
+  return {
+    ...passing(records),
+    insert: async claim => {
+      const result = await records.insert(claim)
+      if (result.kind === 'won') noteClaim(claim, result.attempt)
+      return result
+    },
+    take: async (seen, claim, mayRetry) => {
+      const result = await records.take(seen, claim, mayRetry)
+      if (result.kind === 'won') noteClaim(claim, result.attempt)
+      return result
+    },
+    confirm: async claim => {
+      const result = await records.confirm(claim)
+      if (result.kind === 'won') noteClaim(claim, result.attempt)
+      return result
+    },
+    settle: async settlement => {
+      const result = await records.settle(settlement)
+      noteSettle(settlement, result)
+      return result
+    },
+    settleLost: async (settlement, claim) => {
+      const result = await records.settleLost(settlement, claim)
+      noteSettle(settlement, result)
+      return result
+    },
+    lapse: async order => {
+      const lapsed = await records.lapse(order)
+      for (const each of lapsed) note(lapseOf(each, nowMs(), owners.get(nameOf(each.id))))
+      return lapsed
+    }
+  }
+}
+
+/** What a lapse wrote. `claim`: the one that lapsed, as far as it is known. */
+export function lapseOf ({ id, attempt }: Lapsed, atMs: number, claim?: Claim): HistoryEvent {
+  const owner = claim === undefined ? 'unknown' : nameOf(claim.owner)
+  return { kind: 'settled', atMs, record: nameOf(id), owner, attempt, outcome: 'indeterminate', by: 'lease', keepMs: claim?.unknownKeepMs ?? 0, print: null }
+}
+
+/** Every method of the port as it is, to be replaced one by one. */
+export function passing (records: RecordStore): RecordStore {
+  return {
+    name: records.name,
+    installation: records.installation,
+    insert: claim => records.insert(claim),
+    take: (seen, claim, mayRetry) => records.take(seen, claim, mayRetry),
+    confirm: claim => records.confirm(claim),
+    look: id => records.look(id),
+    renew: tokens => records.renew(tokens),
+    settle: settlement => records.settle(settlement),
+    settleLost: (settlement, claim) => records.settleLost(settlement, claim),
+    lapse: order => records.lapse(order),
+    sweep: limit => records.sweep(limit),
+    unresolved: () => records.unresolved(),
+    list: filter => records.list(filter),
+    resolve: resolution => records.resolve(resolution),
+    expire: (token, audit) => records.expire(token, audit),
+    ping: () => records.ping(),
+    close: () => records.close()
+  }
+}
+
+export function printOfSettled ({ status, headers, body }: Pick<Settlement, 'status' | 'headers' | 'body'>): string | null {
+  const decoded = headers === null ? null : decodeHeaders(headers)
+  return status === null || decoded === null || body === null ? null : printOf(status, decoded, body)
+}
+
+export function nameOf (bytes: Buffer): string {
+  return bytes.toString('base64url')
+}

@@ -1,0 +1,274 @@
+/**
+ * The invariants of the protocol (I1–I11), judged over a history as far as it shows them: executions by record, life and
+ * attempt, every client's answer, the final rows, and the writes where somebody watched the store. Pure functions; knows
+ * no gateway, so that simulations and runs with real processes are held to the same sentences.
+ */
+import { isWatched, livesOf } from './history.ts'
+import type { EventOf, History, Life, Placed, Rules, Told } from './history.ts'
+
+export interface Violation { readonly invariant: Invariant, readonly record: string, readonly detail: string }
+
+export const INVARIANTS = ['I1', 'I2', 'I3', 'I4', 'I5', 'I6', 'I7', 'I8', 'I9', 'I10', 'I11'] as const
+export type Invariant = typeof INVARIANTS[number]
+
+/** Every violation of every invariant, in the order of the invariants. */
+export function violationsOf (history: History): Violation[] {
+  const view = viewOf(history)
+  return INVARIANTS.flatMap(invariant => Array.from(CHECKS[invariant](view), ({ record, detail }) => ({ invariant, record, detail })))
+}
+
+type Finding = Omit<Violation, 'invariant'>
+type Check = (view: View) => Iterable<Finding>
+
+const CHECKS: Readonly<Record<Invariant, Check>> = {
+  I1: sentAtMostOnce,
+  I2: attemptsGrow,
+  I3: storedAnswersAgree,
+  I4: nothingAfterAStoredAnswer,
+  I5: answersStayInTheirScope,
+  I6: otherRequestsNeverRun,
+  I7: settledStays,
+  I8: everybodyIsAnswered,
+  I9: nothingStaysClaimed,
+  I10: releasedMeansUnsent,
+  I11: storedMeansStored
+}
+
+// ---------------------------------------------------------------- the history, arranged
+
+interface Answer extends Told {
+  readonly call: string
+  readonly place: number
+  readonly atMs: number
+  readonly request: EventOf<'asked'>
+  /** The life that it came from: its execution's, else the one that was current. */
+  readonly life: Life | null
+  readonly sent: Placed<'sent'> | null
+}
+
+interface View {
+  readonly history: History
+  readonly watched: boolean
+  readonly lives: readonly Life[]
+  readonly answers: readonly Answer[]
+  readonly sendings: ReadonlyMap<number, Placed<'sent'>>
+  readonly replies: ReadonlyMap<number, Placed<'replied'>>
+  readonly rules: (life: Pick<Life, 'record'>) => Rules
+}
+
+function viewOf (history: History): View {
+  const byRecord = livesOf(history)
+  const lives = Array.from(byRecord.values()).flat()
+  const sendings = new Map(lives.flatMap(life => life.sendings).map(sent => [sent.execution, sent]))
+  const replies = new Map<number, Placed<'replied'>>()
+  history.events.forEach((event, place) => { if (event.kind === 'replied') replies.set(event.execution, { ...event, place }) })
+  const answers = answersOf(history, byRecord, sendings)
+  return { history, watched: isWatched(history), lives, answers, sendings, replies, rules: ({ record }) => history.rulesOf(record) }
+}
+
+function answersOf (history: History, lives: Map<string, Life[]>, sendings: Map<number, Placed<'sent'>>): Answer[] {
+  const requests = new Map(history.events.filter(event => event.kind === 'asked').map(event => [event.call, event]))
+  return history.events.flatMap((event, place) => {
+    const request = event.kind === 'told' ? requests.get(event.call) : undefined
+    if (event.kind !== 'told' || request === undefined) return []
+    const sent = event.told.execution === null ? null : sendings.get(event.told.execution) ?? null
+    const own = lives.get(request.record) ?? []
+    const life = sent === null ? own.findLast(candidate => beginOf(candidate) < place) : own.find(candidate => candidate.sendings.includes(sent))
+    return [{ ...event.told, call: event.call, place, atMs: event.atMs, request, life: life ?? null, sent }]
+  })
+}
+
+function beginOf (life: Life): number {
+  return Math.min(...[...life.claims, ...life.sendings].map(({ place }) => place))
+}
+
+function isStored (answer: Told): boolean {
+  return answer.kind === 'stored' || answer.kind === 'replayed'
+}
+
+function nameOf ({ record, number }: Life): string {
+  return `record ${record.slice(0, 8)}, life ${number}`
+}
+
+// ---------------------------------------------------------------- I1, I2: sendings and claims
+
+function * sentAtMostOnce (view: View): Generator<Finding> {
+  for (const life of view.lives) {
+    yield * sentUnclaimed(view, life)
+    const bound = life.sendings.find(({ execution }) => view.replies.get(execution)?.means !== 'release')
+    const again = bound === undefined ? undefined : life.sendings.find(({ place }) => place > bound.place)
+    if (again !== undefined && view.rules(life).unknown === 'hold') {
+      yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound?.execution}, which did not end as released` }
+    }
+  }
+  yield * begunTooEarly(view)
+}
+
+function * sentUnclaimed (view: View, life: Life): Generator<Finding> {
+  if (!view.watched) return
+  for (const sent of life.sendings) {
+    const claim = life.claims.find(({ attempt, place }) => attempt === sent.attempt && place < sent.place)
+    if (claim === undefined) yield { record: life.record, detail: `${nameOf(life)}: execution ${sent.execution} was sent under no claim of attempt ${sent.attempt}` }
+  }
+}
+
+/** A life ends only by the expiry of what was settled last, or by a delete. */
+function * begunTooEarly (view: View): Generator<Finding> {
+  if (!view.watched) return
+  for (const life of view.lives.filter(({ number }) => number > 1)) {
+    const before = view.lives.find(({ record, number }) => record === life.record && number === life.number - 1)
+    const begun = life.claims[0]
+    const settled = before?.settles.at(-1)
+    if (before === undefined || begun === undefined || before.deleted.length > 0) continue
+    const over = settled !== undefined && before.claims.every(({ place }) => place < settled.place) && begun.atMs >= settled.atMs + settled.keepMs
+    if (!over) yield { record: life.record, detail: `${nameOf(life)} began before the life before it was over` }
+  }
+}
+
+function * attemptsGrow (view: View): Generator<Finding> {
+  for (const life of view.lives) {
+    const { record } = life
+    for (const [index, claim] of life.claims.entries()) {
+      const earlier = life.claims[index - 1]
+      if (earlier === undefined) continue
+      if (claim.attempt <= earlier.attempt) yield { record, detail: `${nameOf(life)}: attempt ${claim.attempt} was claimed after attempt ${earlier.attempt}` }
+      const ended = life.settles.some(({ place }) => place > earlier.place && place < claim.place)
+      if (!ended) yield { record, detail: `${nameOf(life)}: attempt ${claim.attempt} was claimed while attempt ${earlier.attempt} was` }
+    }
+    const attempts = life.sendings.map(({ attempt }) => attempt)
+    if (new Set(attempts).size !== attempts.length) yield { record, detail: `${nameOf(life)}: one attempt was sent twice (${attempts.join(', ')})` }
+  }
+}
+
+// ---------------------------------------------------------------- I3, I4: stored answers
+
+function * storedAnswersAgree (view: View): Generator<Finding> {
+  const first = new Map<Life, Answer>()
+  for (const answer of view.answers.filter(isStored)) {
+    const { record } = answer.request
+    if (answer.sent === null) yield { record, detail: `call ${answer.call} was told a stored answer that the upstream never gave` }
+    // An answer of another record has no life here: that is I5's.
+    if (answer.life === null) continue
+    const earlier = first.get(answer.life)
+    if (earlier === undefined) first.set(answer.life, answer)
+    else if (earlier.print !== answer.print) yield { record, detail: `${nameOf(answer.life)}: calls ${earlier.call} and ${answer.call} were told different stored answers` }
+  }
+}
+
+function * nothingAfterAStoredAnswer (view: View): Generator<Finding> {
+  for (const life of view.lives) {
+    const told = view.answers.find(answer => answer.life === life && (isStored(answer) || answer.kind === 'tombstone'))
+    const later = told === undefined ? undefined : [...life.claims, ...life.sendings].find(({ place }) => place > told.place)
+    if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: ${later.kind} with attempt ${later.attempt} after call ${told?.call} had been told ${told?.kind}` }
+  }
+}
+
+// ---------------------------------------------------------------- I5, I6: whose answer, and to what
+
+function * answersStayInTheirScope (view: View): Generator<Finding> {
+  for (const { call, request, sent } of view.answers) {
+    if (sent !== null && sent.scope !== request.scope) yield { record: request.record, detail: `call ${call} of scope ${request.scope} was told an answer of scope ${sent.scope}` }
+  }
+}
+
+function * otherRequestsNeverRun (view: View): Generator<Finding> {
+  for (const life of view.lives) {
+    const [first, ...rest] = life.sendings
+    const other = rest.find(({ asked }) => asked !== first?.asked)
+    if (other !== undefined) yield { record: life.record, detail: `${nameOf(life)}: execution ${other.execution} asked for something else than execution ${first?.execution}` }
+  }
+  for (const answer of view.answers) yield * toldOfAnother(view, answer)
+}
+
+function * toldOfAnother (view: View, { kind, call, request, sent, life }: Answer): Generator<Finding> {
+  const { record } = request
+  const theirs = sent ?? (kind === 'tombstone' ? life?.sendings[0] : undefined)
+  if (theirs !== undefined && theirs.asked !== request.asked && !view.rules({ record }).replaysMismatch) {
+    yield { record, detail: `call ${call} was told the answer to another request (execution ${theirs.execution})` }
+  }
+  if (kind !== 'mismatch') return
+  const asked = view.history.events.filter(event => event.kind === 'asked' && event.record === record && event.asked !== request.asked)
+  if (asked.length === 0) yield { record, detail: `call ${call} was told mismatch, and nobody asked for anything else` }
+}
+
+// ---------------------------------------------------------------- I7, I9, I10: the rows
+
+function * settledStays (view: View): Generator<Finding> {
+  for (const life of view.lives) {
+    const kept = life.settles.find(({ outcome }) => outcome === 'completed' || outcome === 'consumed')
+    const later = kept === undefined ? undefined : [...life.settles, ...life.claims].find(({ place }) => place > kept.place)
+    if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: ${later.kind === 'settled' ? later.outcome : later.kind} was written over ${kept?.outcome}` }
+    yield * resolvedStays(life)
+    yield * keptToTheEnd(view, life)
+  }
+}
+
+function * resolvedStays (life: Life): Generator<Finding> {
+  for (const resolved of life.settles.filter(({ by }) => by === 'operator' || by === 'probe')) {
+    const next = life.settles.find(({ place }) => place > resolved.place)
+    if (next?.by !== 'owner') continue
+    const mine = next.owner === resolved.owner && next.attempt === resolved.attempt
+    const allowed = resolved.outcome === 'released' && (next.outcome === 'completed' || next.outcome === 'consumed')
+    const claimedSince = life.claims.some(({ place }) => place > resolved.place && place < next.place)
+    if (!claimedSince && !(mine && allowed)) yield { record: life.record, detail: `${nameOf(life)}: its owner wrote ${next.outcome} over what the ${resolved.by} had resolved as ${resolved.outcome}` }
+  }
+}
+
+/** What a client was told is stored stands in the row until its retention is over. */
+function * keptToTheEnd ({ history, answers, lives }: View, life: Life): Generator<Finding> {
+  const told = answers.find(answer => answer.life === life && isStored(answer))
+  const latest = lives.findLast(({ record }) => record === life.record)
+  if (history.rows === null || told === undefined || latest !== life || life.deleted.length > 0) return
+  const settledAtMs = life.settles.findLast(({ outcome }) => outcome === 'completed')?.atMs ?? life.sendings[0]?.atMs ?? told.atMs
+  const keepMs = life.settles.at(-1)?.keepMs ?? history.rulesOf(life.record).retentionMs
+  if (history.endedAtMs >= settledAtMs + keepMs) return
+  const row = history.rows.find(({ record }) => record === life.record)
+  if (row?.state !== 'completed' || row.print !== told.print) yield { record: life.record, detail: `${nameOf(life)}: call ${told.call} was told a stored answer, and at the end the row is ${row?.state ?? 'gone'}${row?.state === 'completed' ? ' with another one' : ''}` }
+}
+
+function * nothingStaysClaimed ({ history }: View): Generator<Finding> {
+  for (const { record, state } of history.rows ?? []) {
+    if (state === 'claimed') yield { record, detail: `record ${record.slice(0, 8)} is still claimed` }
+  }
+}
+
+function * releasedMeansUnsent (view: View): Generator<Finding> {
+  for (const life of view.lives) {
+    for (const released of life.settles.filter(({ outcome, by }) => outcome === 'released' && by === 'owner')) {
+      const sent = life.sendings.find(({ attempt }) => attempt === released.attempt)
+      const reply = sent === undefined ? undefined : view.replies.get(sent.execution)
+      if (sent === undefined || (reply?.means === 'release' && reply.place < released.place)) continue
+      yield { record: life.record, detail: `${nameOf(life)}: attempt ${released.attempt} was released, and it was sent (execution ${sent.execution}${reply === undefined ? '' : `, answered: ${reply.means}`})` }
+    }
+  }
+}
+
+// ---------------------------------------------------------------- I8, I11: what was said
+
+function * everybodyIsAnswered (view: View): Generator<Finding> {
+  const { events, rulesOf } = view.history
+  const endings = Map.groupBy(events.filter(event => event.kind === 'told' || event.kind === 'cut'), ({ call }) => call)
+  for (const event of events.filter(event => event.kind === 'asked')) {
+    const { call, record } = event
+    const ends = endings.get(call) ?? []
+    if (ends.length !== 1) yield { record, detail: `call ${call} was answered ${ends.length} times` }
+    const [end] = ends
+    const tookMs = end?.kind === 'told' ? end.atMs - event.atMs : 0
+    if (tookMs > rulesOf(record).answerMs) yield { record, detail: `call ${call} waited ${tookMs} ms` }
+  }
+  const calls = new Map(Array.from(view.sendings.values(), sent => [sent.call, sent]))
+  for (const { kind, call, request } of view.answers) {
+    const sent = calls.get(call)
+    if (kind === 'unsent' && sent !== undefined) yield { record: request.record, detail: `call ${call} was told that nothing was sent, and it was (execution ${sent.execution})` }
+  }
+}
+
+function * storedMeansStored (view: View): Generator<Finding> {
+  for (const answer of view.answers) {
+    const outcome = isStored(answer) ? 'completed' : answer.kind === 'tombstone' ? 'consumed' : null
+    if (!view.watched || outcome === null) continue
+    const settles = answer.life?.settles ?? []
+    const written = settles.some(settled => settled.outcome === outcome && settled.place < answer.place && (outcome === 'consumed' || settled.print === answer.print))
+    if (!written) yield { record: answer.request.record, detail: `call ${answer.call} was told ${answer.kind}, and no such answer had been written` }
+  }
+}

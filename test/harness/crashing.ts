@@ -1,0 +1,212 @@
+/**
+ * A gateway process that dies, or whose calls fail, at a chosen call: every port of the gateway goes through a wire that
+ * counts its calls and does to one of them what the plan says. A dead process is told nothing more, calls nothing more,
+ * and its timers have stopped; what it had under way at the stores and at the upstream goes on without it.
+ */
+import { createHash } from 'node:crypto'
+import { StoreUnavailable } from '../../src/errors.ts'
+import type { Clock, LockStore, Random, RecordStore, Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
+import type { Timeline } from './timeline.ts'
+
+/**
+ * `before`, `after`: the process dies instead of the call, or when it has been applied and nobody has been told.
+ * The process lives: `refused`: not applied, and it is told so. `lost`: applied, the reply lost. `late`: the reply lost
+ * at once, applied later. `slow`: applied at once, the reply comes after everybody's patience.
+ */
+export const FAULTS = ['before', 'after', 'refused', 'lost', 'late', 'slow'] as const
+export type Fault = typeof FAULTS[number]
+
+export type Port = 'records' | 'locks' | 'upstream'
+export interface Call { readonly number: number, readonly port: Port, readonly operation: string, readonly atMs: number }
+/** null: the call goes through. */
+export type Plan = (call: Call) => Fault | null
+
+export const NO_FAULT: Plan = () => null
+
+/** One way between the process and a store. */
+const TRANSIT_MS = 1
+/** Longer than `claimWithin` and the patience for a settle (3 s), shorter than a statement's longest time (10 s). */
+const LATE_MS = 4_000
+const SLOW_MS = 4_500
+
+export interface ProcessOptions {
+  readonly name: string
+  readonly timeline: Timeline
+  readonly records: RecordStore
+  readonly locks: LockStore
+  readonly upstream: Upstream
+  readonly plan: Plan
+  /** Where this process's monotonic clock began. */
+  readonly originMs: number
+}
+
+export class CrashingProcess {
+  readonly name: string
+  readonly records: RecordStore
+  readonly locks: LockStore
+  readonly upstream: Upstream
+  readonly clock: Clock
+  readonly random: Random
+  readonly calls: Call[] = []
+  /** Resolves when it dies. */
+  readonly death: Promise<void>
+  readonly #options: ProcessOptions
+  readonly #dies: () => void
+  #alive = true
+  #drawn = 0
+
+  constructor (options: ProcessOptions) {
+    const { name, timeline, originMs } = options
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#options = options
+    this.name = name
+    this.death = promise
+    this.#dies = resolve
+    this.records = this.#wired('records', options.records)
+    this.locks = this.#wired('locks', options.locks)
+    this.upstream = { send: (request, maySend) => this.#send(request, maySend), close: async () => {} }
+    this.clock = {
+      monotonicMs: () => timeline.nowMs + originMs,
+      wallMs: () => timeline.wallMs,
+      after: (ms, call) => timeline.after(ms, () => { if (this.#alive) call() })
+    }
+    this.random = { bytes: size => this.#draw(size) }
+  }
+
+  get alive (): boolean { return this.#alive }
+
+  /** As kill -9: no call after this one, no answer, no timer. */
+  die (): void {
+    this.#alive = false
+    this.#dies()
+  }
+
+  #next (port: Port, operation: string): Fault | null {
+    const call: Call = { number: this.calls.length + 1, port, operation, atMs: this.#options.timeline.nowMs }
+    this.calls.push(call)
+    return this.#options.plan(call)
+  }
+
+  /** The same in every run, and no two alike. */
+  #draw (size: number): Buffer {
+    return createHash('sha256').update(`${this.name} ${++this.#drawn}`).digest().subarray(0, size)
+  }
+
+  // -------------------------------------------------------------- the stores
+
+  #wired<Store extends RecordStore | LockStore> (port: 'records' | 'locks', store: Store): Store {
+    return new Proxy(store, {
+      get: (target, property) => {
+        const member: unknown = Reflect.get(target, property, target)
+        if (typeof member !== 'function') return member
+        const operation = String(property)
+        const apply = (args: unknown[]): unknown => Reflect.apply(member, target, args)
+        if (operation === 'available' || operation === 'close') return (...args: unknown[]) => apply(args)
+        if (operation === 'wake') return (...args: unknown[]) => { this.#wake(() => { apply(args) }) }
+        if (operation === 'watch') return async (id: Buffer, onWake: () => void) => this.#call(port, operation, async () => await apply([id, () => { if (this.#alive) onWake() }]))
+        return async (...args: unknown[]) => this.#call(port, operation, async () => await apply(args))
+      }
+    })
+  }
+
+  async #call (port: 'records' | 'locks', operation: string, apply: () => Promise<unknown>): Promise<unknown> {
+    if (!this.#alive) return never()
+    const { timeline } = this.#options
+    const fault = this.#next(port, operation)
+    if (fault === 'before') {
+      this.die()
+      return never()
+    }
+    await timeline.sleep(TRANSIT_MS)
+    if (fault === 'refused') return this.#answer(() => failure(port, operation, false))
+    if (fault === 'late') {
+      timeline.after(LATE_MS, () => { apply().catch(ignored) })
+      return this.#answer(() => failure(port, operation, true))
+    }
+    // What is under way when the process dies is applied all the same: it has left.
+    const result = await settledly(apply())
+    if (fault === 'after') this.die()
+    if (fault === 'slow') await timeline.sleep(SLOW_MS)
+    return this.#answer(fault === 'lost' ? () => failure(port, operation, true) : result)
+  }
+
+  async #answer (result: () => unknown): Promise<unknown> {
+    await this.#options.timeline.sleep(TRANSIT_MS)
+    return this.#alive ? result() : never()
+  }
+
+  #wake (apply: () => void): void {
+    if (!this.#alive) return
+    const fault = this.#next('locks', 'wake')
+    if (fault === 'before') this.die()
+    if (fault === null || fault === 'after' || fault === 'slow') apply()
+    if (fault === 'after') this.die()
+  }
+
+  // -------------------------------------------------------------- the upstream
+
+  #send (request: UpstreamRequest, maySend: () => boolean): Sending {
+    const fault = this.#alive ? this.#next('upstream', 'send') : 'before'
+    const { timeline, upstream } = this.#options
+    const told = Promise.withResolvers<UpstreamResult>()
+    const tell = (result: UpstreamResult): void => { if (this.#alive) told.resolve(result) }
+    let cancelled: string | null = null
+    let sending: Sending | null = null
+    const asked = (): boolean => {
+      const may = this.#alive && cancelled === null && maySend()
+      if (may && fault === 'after') queueMicrotask(() => { this.die() })
+      return may
+    }
+    const begin = (): void => {
+      if (cancelled !== null) return
+      sending = upstream.send(request, asked)
+      void sending.result.then(async result => {
+        if (fault === 'slow') await timeline.sleep(SLOW_MS)
+        tell(fault === 'lost' && result.kind !== 'unsent' ? { kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null } : result)
+      })
+    }
+    if (fault === 'before') this.die()
+    else if (fault === 'refused') tell({ kind: 'unsent', code: 'ECONNREFUSED' })
+    else if (fault === 'late') timeline.after(LATE_MS, begin)
+    else begin()
+    return {
+      result: told.promise,
+      cancel: (code, timedOut) => {
+        cancelled ??= code
+        if (sending === null) tell({ kind: 'unsent', code })
+        else if (fault === 'slow') tell({ kind: 'lost', code, timedOut, status: null })
+        else sending.cancel(code, timedOut)
+      }
+    }
+  }
+}
+
+/** One for each: a shared promise would keep every dead process in memory. */
+function never (): Promise<never> {
+  return new Promise(() => {})
+}
+
+function ignored (): void {
+  // Nobody is left to be told.
+}
+
+async function settledly (work: Promise<unknown>): Promise<() => unknown> {
+  try {
+    const value = await work
+    return () => value
+  } catch (error) {
+    return () => { throw error }
+  }
+}
+
+/** How a port says that a call failed: the arbiter rejects, the fast path never does. */
+function failure (port: 'records' | 'locks', operation: string, inDoubt: boolean): unknown {
+  if (port === 'records') throw new StoreUnavailable('simulated', operation, inDoubt)
+  switch (operation) {
+    case 'lock': return { kind: 'unavailable' }
+    case 'swap':
+    case 'forget': return false
+    case 'watch': return () => {}
+    default: return undefined
+  }
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { createAdmin } from '../../src/http/admin.ts'
+import type { AdminOptions, Readiness } from '../../src/http/admin.ts'
+import { createMetrics } from '../../src/telemetry/metrics.ts'
+
+const READY: Readiness = { phase: 'ready', degraded: [], blocked: null }
+
+async function adminWith (t: TestContext, readiness: () => Readiness, options: Partial<AdminOptions> = {}): Promise<string> {
+  const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+  const admin = createAdmin({ readiness, mode: 'lenient', metrics: createMetrics({ processMetrics: false }), log: silent, ...options })
+  t.after(async () => { await admin.close() })
+  return admin.listen({ host: '127.0.0.1', port: 0 })
+}
+
+async function ask (url: string, init?: RequestInit): Promise<{ status: number, body: unknown }> {
+  const answer = await fetch(url, init)
+  const text = await answer.text()
+  return { status: answer.status, body: text === '' ? '' : JSON.parse(text) as unknown }
+}
+
+test('it is alive whatever its stores do, and asks nobody', async (t) => {
+  const url = await adminWith(t, () => { throw new Error('asked') })
+  assert.deepEqual(await ask(`${url}/livez`), { status: 200, body: { status: 'alive' } })
+})
+
+test('it is not ready while starting, draining, or with a schema that cannot be served', async (t) => {
+  let now = READY
+  const url = await adminWith(t, () => now)
+  const says = async (readiness: Readiness) => {
+    now = readiness
+    return ask(`${url}/readyz`)
+  }
+  assert.deepEqual(await says(READY), { status: 200, body: { status: 'ready', degraded: [] } })
+  assert.deepEqual(await says({ ...READY, phase: 'starting' }), { status: 503, body: { status: 'starting', degraded: [] } })
+  assert.deepEqual(await says({ ...READY, phase: 'draining', degraded: ['redis'] }), { status: 503, body: { status: 'draining', degraded: ['redis'] } })
+  assert.deepEqual(await says({ ...READY, phase: 'starting', blocked: 'The schema is newer.' }), { status: 503, body: { status: 'blocked', degraded: [], reason: 'The schema is newer.' } })
+})
+
+test('a lost store is 200 with its name, or 503 where readiness is strict', async (t) => {
+  const lost = () => ({ ...READY, degraded: ['postgres'] })
+  const body = { status: 'degraded', degraded: ['postgres'] }
+  assert.deepEqual(await ask(`${await adminWith(t, lost)}/readyz`), { status: 200, body })
+  assert.deepEqual(await ask(`${await adminWith(t, lost, { mode: 'strict' })}/readyz`), { status: 503, body })
+})
+
+test('metrics are given in the format of Prometheus', async (t) => {
+  const answer = await fetch(`${await adminWith(t, () => READY)}/metrics`)
+  assert.match(answer.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/)
+  assert.match(await answer.text(), /^onceway_executions 0$/m)
+})
+
+test('what there is not is 404, another method 405, both as JSON', async (t) => {
+  const url = await adminWith(t, () => READY)
+  assert.deepEqual(await ask(`${url}/`), { status: 404, body: { error: 'not found' } })
+  assert.deepEqual(await ask(`${url}/readyz?x=1`, { method: 'POST', body: 'x' }), { status: 405, body: { error: 'method not allowed' } })
+  assert.deepEqual(await ask(`${url}/%ff`), { status: 400, body: { error: 'bad request' } })
+  assert.equal((await fetch(`${url}/livez`, { method: 'HEAD' })).status, 200)
+})
+
+test('a failure says nothing of its reason', async (t) => {
+  const url = await adminWith(t, () => READY, { metrics: { expose: () => Promise.reject(new Error('hunter2')) } })
+  assert.deepEqual(await ask(`${url}/metrics`), { status: 500, body: { error: 'internal error' } })
+})
+
+test('closing does not wait for idle connections', async () => {
+  const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+  const admin = createAdmin({ readiness: () => READY, mode: 'lenient', metrics: createMetrics({ processMetrics: false }), log: silent })
+  const { port } = new URL(await admin.listen({ host: '127.0.0.1', port: 0 }))
+  const socket = connect(Number(port), '127.0.0.1')
+  const closed = new Promise((resolve) => { socket.once('close', resolve) })
+  await new Promise((resolve) => { socket.once('connect', resolve) })
+  await admin.close()
+  await closed
+})

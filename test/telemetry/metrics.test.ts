@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMetrics } from '../../src/telemetry/metrics.ts'
+
+/** Calls every method of the meter once. */
+async function exposed (): Promise<string> {
+  const metrics = createMetrics({ processMetrics: false })
+  metrics.request('charges', 'executed', 20)
+  metrics.keyless('charges')
+  metrics.ignored()
+  metrics.upstream('charges', 'answer', 15)
+  metrics.store('postgres', 'insert', true, 2)
+  metrics.store('postgres', 'insert', false, 2)
+  metrics.executions(1)
+  metrics.waiters(1)
+  metrics.waiters(1)
+  metrics.waiters(-1)
+  metrics.leaseLost('charges')
+  metrics.settleFenced('charges')
+  metrics.settleRetried('charges')
+  metrics.scopeSplit('charges')
+  metrics.swept('completed', 7)
+  metrics.lapsed(3)
+  metrics.indeterminate('charges', 'during')
+  metrics.unresolved({ count: 2, oldestMs: 1_500 })
+  metrics.breaker(true)
+  return (await metrics.expose()).text
+}
+
+test('everything that is counted stands under its documented name, with its labels', async () => {
+  const text = await exposed()
+  for (const line of [
+    'onceway_requests_total{route="charges",outcome="executed"} 1',
+    'onceway_request_duration_seconds_sum{route="charges"} 0.02',
+    'onceway_keyless_requests_total{route="charges"} 1',
+    'onceway_ignored_requests_total 1',
+    'onceway_upstream_duration_seconds_sum{route="charges",result="answer"} 0.015',
+    'onceway_store_duration_seconds_count{store="postgres",operation="insert"} 2',
+    'onceway_store_errors_total{store="postgres",operation="insert"} 1',
+    'onceway_executions 1',
+    'onceway_waiters 1',
+    'onceway_leases_lost_total{route="charges"} 1',
+    'onceway_settles_fenced_total{route="charges"} 1',
+    'onceway_settles_retried_total{route="charges"} 1',
+    'onceway_scope_splits_total{route="charges"} 1',
+    'onceway_records_swept_total{state="completed"} 7',
+    'onceway_records_lapsed_total 3',
+    'onceway_indeterminate_total{route="charges",stage="during"} 1',
+    'onceway_indeterminate_unresolved 2',
+    'onceway_indeterminate_oldest_seconds 1.5',
+    'onceway_redis_breaker_open 1'
+  ]) assert.ok(text.includes(`${line}\n`), `${line}\n\n${text}`)
+  assert.match(text, /onceway_build_info\{version="[^"]+",node="v[^"]+"\} 1/)
+})
+
+test('counters end in _total, durations in _seconds, and every metric has a help text', async () => {
+  const text = await exposed()
+  for (const [, name = '', type] of text.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
+    assert.match(name, /^onceway_/)
+    assert.equal(name.endsWith('_total'), type === 'counter', name)
+    if (type === 'histogram') assert.match(name, /_seconds$/)
+    assert.match(text, new RegExp(`^# HELP ${name} \\S`, 'm'))
+  }
+})
+
+test('labels are the few that are bounded: no key, tenant or path', async () => {
+  const labels = new Set([...(await exposed()).matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
+  assert.deepEqual([...labels].sort(), ['le', 'node', 'operation', 'outcome', 'result', 'route', 'stage', 'state', 'store', 'version'])
+})
+
+test('when nothing is unresolved the oldest is 0, and two meters do not share anything', async () => {
+  const [one, other] = [createMetrics({ processMetrics: false }), createMetrics()]
+  one.unresolved({ count: 0, oldestMs: null })
+  one.lapsed(5)
+  assert.match((await one.expose()).text, /onceway_indeterminate_oldest_seconds 0\n/)
+  const text = (await other.expose()).text
+  assert.match(text, /onceway_records_lapsed_total 0\n/)
+  assert.match(text, /process_cpu_seconds_total/)
+})
