@@ -164,7 +164,7 @@ async function granted (gateway: Gateway, execution: Execution, statement: () =>
     return await statement()
   } catch (error) {
     if (!(error instanceof StoreUnavailable) || !error.inDoubt) throw error
-    return await confirmDoubted(gateway, execution, () => records.confirm(execution.claim))
+    return confirmDoubted(gateway, execution, () => records.confirm(execution.claim))
   }
 }
 
@@ -215,7 +215,7 @@ async function dispose (gateway: Gateway, execution: Execution, decided: RowVerd
   const { owner, visit: { id, claim } } = execution
   const { lock, row } = decided
   if (lock === 'keep' || lock === 'none') return
-  if (lock === 'delete' || row === null) return await locks.unlock(id, owner)
+  if (lock === 'delete' || row === null) return locks.unlock(id, owner)
   if (lock === 'row') {
     const theirs: Lock = { owner: row.owner, fingerprint: row.fingerprint, lockedAtMs: clock.wallMs() - row.ageMs }
     await locks.swap(id, owner, { kind: 'lock', lock: theirs }, Math.max(1, Math.floor(row.leaseLeftMs ?? claim.leaseMs)))

@@ -164,7 +164,7 @@ export class Gateway {
   /** Resolves when no execution is left, or after `ms`. */
   async idle (ms: number): Promise<boolean> {
     const endsAtMs = this.world.clock.monotonicMs() + ms
-    while (this.executions.size > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
+    while (!this.stopped && this.executions.size > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
     return this.executions.size === 0
   }
 

@@ -66,9 +66,9 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   const recent = gateway.recent.find(visit.name)
   if (recent !== null) return fromRecent(visit, recent)
   const running = gateway.executions.get(visit.name)
-  if (running !== undefined) return await join(gateway, visit, running, patienceMs)
+  if (running !== undefined) return join(gateway, visit, running, patienceMs)
   if (gateway.executions.size >= gateway.world.limits.executions) return rejected('overloaded')
-  return await begin(gateway, visit)
+  return begin(gateway, visit)
 }
 
 // ---------------------------------------------------------------- an execution of one's own
@@ -104,7 +104,7 @@ async function join (gateway: Gateway, visit: Visit, execution: Execution, patie
   const comparison = sameRequest(visit.asked, visit.claim.fingerprint, execution.visit.claim.fingerprint)
   if (!execution.mayFollow(verdict)) {
     // What it was told holds for this request only if it asked the same; else this request asks for itself.
-    return comparison === 'same' ? fromVerdict(verdict) : await attempt(gateway, visit, patienceMs)
+    return comparison === 'same' ? fromVerdict(verdict) : attempt(gateway, visit, patienceMs)
   }
   // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9).
   if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') return { kind: 'mismatch' }

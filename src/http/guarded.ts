@@ -111,7 +111,7 @@ export class GuardedRequests {
       forwarded: this.#options.peers.forwardedOf(raw),
       requestId: request.id,
       steps,
-      readBody: async (bytesMax, reserve, release) => await readBody(raw, bytesMax, reserve, release, this.#options.bodyTimeoutMs)
+      readBody: async (bytesMax, reserve, release) => readBody(raw, bytesMax, reserve, release, this.#options.bodyTimeoutMs)
     }
   }
 

@@ -17,7 +17,7 @@ const STALLED_MS = 60_000
 export async function writeReply (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean): Promise<number> {
   const close = reply.close || closing || !raw.complete
   if (close) reply.headers.push('Connection', 'close')
-  if (!Buffer.isBuffer(reply.body)) return await writeStream(response, reply, reply.body)
+  if (!Buffer.isBuffer(reply.body)) return writeStream(response, reply, reply.body)
   if (response.destroyed) return 0
   const empty = !mayHaveBody(reply.status)
   if (!empty) reply.headers.push('Content-Length', String(reply.body.length))

@@ -139,10 +139,11 @@ describe('what keeps it from starting is one sentence', () => {
 
   test('a broken configuration: exit 2, before listening', t => {
     const config = join(directoryFor(t), 'c.yaml')
-    writeFileSync(config, FILE('http://127.0.0.1:1', '{ delya: 0s }', ', lease: soon'))
+    writeFileSync(config, FILE('http://127.0.0.1:1', '{ delya: 0s }', ', answerWithin: soon'))
     const { status, stderr } = serveOnce(['--config', config])
     assert.equal(status, 2)
     assert.match(stderr, /delya/)
+    assert.match(stderr, /answerWithin/, 'all of its errors at once')
   })
 })
 

@@ -5,16 +5,9 @@ import { eventually } from '../harness/eventually.ts'
 import { faulty, gate } from '../harness/faulty-store.ts'
 import { relayPolicy, startGuarded } from '../harness/gateway.ts'
 import type { Guarded } from '../harness/gateway.ts'
-import { CREATED } from '../harness/witness.ts'
-import type { Behaviour } from '../harness/witness.ts'
+import { slow } from '../harness/slow.ts'
 
 const DUPLICATES = 50
-
-/** Answers nothing until `open()`. */
-function slow (): { readonly answer: Behaviour, readonly open: () => void } {
-  const opened = Promise.withResolvers<void>()
-  return { answer: async (...args) => { await opened.promise; await CREATED(...args) }, open: opened.resolve }
-}
 
 function crowd ({ ask }: Guarded): Array<ReturnType<Guarded['ask']>> {
   return Array.from({ length: DUPLICATES }, () => ask('k'))

@@ -90,7 +90,8 @@ function template (binaries: string, user: User | undefined): string {
   for (const name of readdirSync(tmpdir()).filter((name) => name.startsWith(prefix))) {
     if (!lives(Number(name.slice(prefix.length)))) rmSync(join(tmpdir(), name), { recursive: true, force: true })
   }
-  const made = join(tmpdir(), `${prefix}${process.ppid}`)
+  // Whoever was adopted by init has no run to share with, and init lives for ever.
+  const made = join(tmpdir(), `${prefix}${process.ppid === 1 ? process.pid : process.ppid}`)
   if (!existsSync(made)) makeTemplate(binaries, user, made)
   return made
 }

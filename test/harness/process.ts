@@ -114,7 +114,7 @@ function watch (pid: number, options: LaunchOptions): () => void {
   return () => { child.kill('SIGKILL'); stdin.end() }
 }
 
-const WATCHDOG = 'cat >/dev/null; kill -CONT "$1" && kill -"$2" "$1" && sleep 1; rm -rf "$3"'
+const WATCHDOG = 'cat >/dev/null; kill -CONT "$1" && kill -"$2" "$1"; sleep 1; rm -rf "$3"'
 
 function running (child: ChildProcess) { return child.exitCode === null && child.signalCode === null }
 

@@ -49,7 +49,7 @@ function hold (dataDir: string): () => void {
   let lock: DatabaseSync | null = null
   try {
     lock = new DatabaseSync(join(dataDir, 'onceway.lock'), { timeout: 0 })
-    
+    lock.exec('begin exclusive')
   } catch (error) {
     lock?.close()
     if (primaryCode(error) === BUSY) throw new StartError(`Another onceway serves from ${dataDir}: end that process, or give this one another --data-dir.`, 1, error)

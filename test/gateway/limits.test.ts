@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { MemoryStore } from '../../src/store/memory.ts'
+import { eventually } from '../harness/eventually.ts'
+import { faulty } from '../harness/faulty-store.ts'
+import { startGuarded } from '../harness/gateway.ts'
+import { slow } from '../harness/slow.ts'
+
+const LIMITS = { executions: 100, waiters: 100, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024 }
+
+test('a duplicate beyond the limit of waiters gets 409 at once instead of waiting', async t => {
+  const { answer, open } = slow()
+  const world = await startGuarded(t, { answer, policy: { inFlight: { waitMs: 10_000, status: 409 } }, world: { limits: { ...LIMITS, waiters: 1 } } })
+  const first = world.ask('k')
+  await world.witness.reached(1)
+  const waiting = world.ask('k')
+  await eventually(() => world.gateway.waiters === 1, 'one waits')
+  assert.equal((await world.ask('k')).status, 409)
+  open()
+  await first
+  assert.equal((await waiting).headers['idempotent-replayed'], 'true')
+})
+
+test('a request beyond the limit of executions gets 503 and leaves nothing in the store', async t => {
+  const { answer, open } = slow()
+  const records = faulty(new MemoryStore({ nowMs: Date.now }))
+  const world = await startGuarded(t, { answer, world: { records: records.store, limits: { ...LIMITS, executions: 1 } } })
+  const first = world.ask('one')
+  await world.witness.reached(1)
+  const refused = await world.ask('two')
+  assert.equal(refused.status, 503)
+  assert.equal(refused.json.code, 'overloaded')
+  assert.equal(refused.headers['retry-after'], '1')
+  assert.equal(records.calls('insert'), 1)
+  open()
+  await first
+  assert.equal((await world.ask('two')).status, 201)
+})
+
+test('a body for which there is no room gets 503 before any claim', async t => {
+  const { answer, open } = slow()
+  const records = faulty(new MemoryStore({ nowMs: Date.now }))
+  const world = await startGuarded(t, { answer, world: { records: records.store, limits: { ...LIMITS, bufferedBytes: 1000 } } })
+  const first = world.ask('one', { body: 'x'.repeat(900) })
+  await world.witness.reached(1)
+  assert.equal(world.gateway.buffered.held, 900)
+  const refused = await world.ask('two', { body: 'x'.repeat(101) })
+  assert.equal(refused.status, 503)
+  assert.equal(refused.json.code, 'overloaded')
+  assert.ok(Number(refused.headers['retry-after']) >= 1)
+  assert.equal(records.calls('insert'), 1)
+  assert.equal(world.gateway.buffered.held, 900)
+  open()
+  await first
+  await eventually(() => world.gateway.buffered.held === 0, 'the room is free again')
+  assert.equal((await world.ask('two', { body: 'x'.repeat(101) })).status, 201)
+})
+
+test('an answer for which there is no room is streamed and leaves a tombstone', async t => {
+  const world = await startGuarded(t, {
+    world: { limits: { ...LIMITS, bufferedBytes: 1000 } },
+    answer: (_seen, response) => { response.end('y'.repeat(5000)) }
+  })
+  const first = await world.ask('k')
+  assert.equal(first.text, 'y'.repeat(5000))
+  assert.equal(first.headers['idempotency-stored'], 'false')
+  assert.equal((await world.ask('k')).json.code, 'answer-not-kept')
+  assert.equal(world.witness.seen.length, 1)
+})
+
+test('a gateway that is draining refuses guarded requests with 503 and closes', async t => {
+  const world = await startGuarded(t)
+  world.gateway.refusing = true
+  const refused = await world.ask('k')
+  assert.equal(refused.status, 503)
+  assert.equal(refused.json.code, 'draining')
+  assert.equal(refused.headers['connection'], 'close')
+  assert.equal(world.witness.seen.length, 0)
+})
