@@ -83,7 +83,17 @@ export async function startApp (config: Config, options: { readonly announce: (l
     const url = await listen(server, config.listen, 'guarded')
     for (const service of services) service.start()
     for (const line of banner(config, stores.where, url, adminUrl)) options.announce(line)
-    return { url, adminUrl, stop: async () => { await drain(config, gateway, server, phase, log); await close() } }
+    return {
+      url,
+      adminUrl,
+      stop: async () => {
+        // The clock's timers hold no process; the end of this one must be waited for.
+        const alive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
+        await drain(config, gateway, server, phase, log)
+        await close()
+        clearInterval(alive)
+      }
+    }
   } catch (error) {
     await close()
     throw error
@@ -111,6 +121,8 @@ async function drain (config: Config, gateway: Gateway, server: FastifyInstance,
   await Promise.race([closed, pause(SYSTEM_CLOCK, Math.max(ANSWERS_MS, endsAt - performance.now()))])
   server.server.closeAllConnections()
 }
+
+const KEEP_ALIVE_TICK_MS = 1_000
 
 /** The last answers are on their way to their clients. */
 const ANSWERS_MS = 500

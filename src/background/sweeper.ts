@@ -12,7 +12,7 @@ const EVERY_MS = 5_000
 
 export function sweeper (gateway: Gateway): Service {
   const { clock, log, longestLeaseMs } = gateway.world
-  return new Service({ name: 'sweeper', everyMs: Math.min(EVERY_MS, longestLeaseMs / 2), clock, log, round: async () => await sweep(gateway) })
+  return new Service({ name: 'sweeper', everyMs: Math.min(EVERY_MS, longestLeaseMs / 2), clock, log, round: async () => sweep(gateway) })
 }
 
 async function sweep (gateway: Gateway): Promise<boolean> {

@@ -54,7 +54,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
 
   [Symbol.asyncIterator] (): AsyncIterator<Buffer, undefined> {
     return {
-      next: async () => await this.#next(),
+      next: async () => this.#next(),
       return: async () => {
         this.destroy()
         return { done: true, value: undefined }
@@ -72,7 +72,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
     if (this.#failure !== null) throw this.#failure
     if (this.#ended || this.#discarding) return { done: true, value: undefined }
     this.#waiting = Promise.withResolvers()
-    return await this.#waiting.promise
+    return this.#waiting.promise
   }
 
   #hand (waiting: Waiting, chunk: Buffer): void {

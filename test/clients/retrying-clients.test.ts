@@ -57,7 +57,7 @@ test("undici's RetryAgent: a 409 in flight is retried after its Retry-After and 
   const { gateway, witness } = await clientWorld(t, {}, async (...args) => { await release.promise; await CREATED(...args) })
   const agent = new RetryAgent(new Agent(), { methods: ['POST'], maxRetries: 5, minTimeout: 1, statusCodes: [409] })
   t.after(() => agent.close())
-  const ask = async (dispatcher?: RetryAgent) => await request(`${gateway.url}/orders`, { method: 'POST', headers: { 'Idempotency-Key': 'agent-2' }, body: 'x', ...(dispatcher === undefined ? {} : { dispatcher }) })
+  const ask = async (dispatcher?: RetryAgent) => request(`${gateway.url}/orders`, { method: 'POST', headers: { 'Idempotency-Key': 'agent-2' }, body: 'x', ...(dispatcher === undefined ? {} : { dispatcher }) })
   const first = ask()
   await witness.reached(1)
   const duplicate = ask(agent)

@@ -407,6 +407,14 @@ function itself (open: OpenStore): void {
     assert.deepEqual(await world.store.insert(rivalOf(claim, { fingerprint: { alg: 1, value: Buffer.alloc(32) } })), { kind: 'won', attempt: 1 })
   })
 
+  test('a row whose state this build does not know is said to be undecodable', async t => {
+    const world = await open(t)
+    if (world.corrupt === undefined) return
+    const claim = await bring(world, 'undecodable')
+    const { state, owner, fingerprint } = await rowAt(world.store, claim.id)
+    assert.deepEqual({ state, owner, fingerprint }, { state: 'undecodable', owner: claim.owner, fingerprint: claim.fingerprint })
+  })
+
   test('the installation is one name for all who open the database', async t => {
     const world = await open(t)
     assert.ok(world.store.installation.length >= 16)

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { violationsOf } from '../harness/checker.ts'
-import type { Fault } from '../harness/crashing.ts'
+import type { Call, Fault } from '../harness/crashing.ts'
 import type { HistoryEvent } from '../harness/history.ts'
 import type { StoreKind } from './durable.ts'
 import type { Scenario } from './scenarios.ts'
@@ -41,8 +41,21 @@ export async function runAll (sweep: Sweep): Promise<number> {
 /** One mistake fails hundreds of cases; the first ones tell it. */
 const FAILURES_SHOWN = 6
 
-function faultsOf ({ calls }: Run, kinds: readonly Fault[]): Array<NonNullable<Case['fault']>> {
-  return calls.flatMap((made, gateway) => made.flatMap(({ number }) => kinds.map(kind => ({ gateway: gateway === 0 ? 0 as const : 1 as const, at: number, kind }))))
+function faultsOf ({ calls, history }: Run, kinds: readonly Fault[]): Array<NonNullable<Case['fault']>> {
+  const times = history.events.map(({ atMs }) => atMs)
+  return calls.flatMap((made, gateway) => apart(made, times).flatMap(({ number }) => kinds.map(kind => ({ gateway: gateway === 0 ? 0 as const : 1 as const, at: number, kind }))))
+}
+
+const BACKGROUND: ReadonlySet<string> = new Set(['ping', 'lapse', 'sweep', 'unresolved'])
+
+/** The heartbeat and the sweeper go round while nothing else happens: one round of each such pause stands for all of them. */
+function apart (calls: readonly Call[], times: readonly number[]): Call[] {
+  const seen = new Set<string>()
+  return calls.filter(({ operation, atMs }) => {
+    if (!BACKGROUND.has(operation)) return true
+    const pause = `${operation} ${times.filter(time => time <= atMs).length}`
+    return !seen.has(pause) && seen.add(pause)
+  })
 }
 
 export function nameOf ({ scenario, store, locks, fault }: Case): string {

@@ -22,8 +22,9 @@ export interface Scenario {
 
 /** Long enough for a duplicate to come in between. */
 const QUICK_MS = 40
-/** More than half of the lease: it is renewed twice on the way. */
+/** More than two short leases, less than the upstream's time-out. */
 const LONG_MS = 4_500
+const SHORT_LEASE_MS = 2_000
 export const LEASE_MS = 6_000
 export const UPSTREAM_TIMEOUT_MS = 5_000
 /** By then a gateway has been in contact with the store for a lease (E2b), and may lapse. */
@@ -41,7 +42,12 @@ export const SCENARIOS: readonly Scenario[] = [
   scenario('refused', { script: turn => turn === 1 ? { kind: 'refuse' } : answer(201, 'keep') }),
   scenario('oversize', { clients: [client(), client({ startsAtMs: 20 })], script: () => ({ kind: 'stream', afterMs: QUICK_MS }) }),
   scenario('no-body', { script: () => answer(201, 'keep', ['Idempotency-Policy', 'no-body']) }),
-  scenario('renewed', { policy: { unknown: 'retry' }, clients: [client(), client({ startsAtMs: 3_000 })], script: () => answer(201, 'keep', [], LONG_MS) }),
+  scenario('renewed', {
+    policy: { unknown: 'retry', leaseMs: SHORT_LEASE_MS },
+    gateways: 2,
+    clients: [client({ startsAtMs: PATIENT_MS }), client({ startsAtMs: PATIENT_MS + 500, gateway: 1 })],
+    script: () => answer(201, 'keep', [], LONG_MS)
+  }),
   scenario('settle-in-doubt', { trouble: () => once('settle', 'lost') }),
   scenario('settle-outage', { gateways: 2, clients: [client(), client({ startsAtMs: 500, gateway: 1 })], trouble: () => outage(30, 4_500) }),
   scenario('claim-in-doubt', { trouble: () => once('insert', 'lost') }),
@@ -52,7 +58,7 @@ export const SCENARIOS: readonly Scenario[] = [
     script: () => answer(201, 'keep', [], 1_000)
   }),
   scenario('stalled', {
-    policy: { unknown: 'retry', leaseMs: 2_000 },
+    policy: { unknown: 'retry', leaseMs: SHORT_LEASE_MS },
     gateways: 2,
     clients: [client({ startsAtMs: PATIENT_MS }), client({ startsAtMs: PATIENT_MS + 500, gateway: 1 })],
     script: () => answer(201, 'keep', [], LONG_MS),

@@ -58,7 +58,7 @@ const ANSWER_WITHIN_MS = 8_000
 const CLAIM_WITHIN_MS = 2_000
 const RETENTION_MS = 120_000
 const RESTART_MS = 200
-const RETRY_MS = 500
+const RETRY_MS = 700
 /** By then leases are over, E2b's wait too, and every client has been told something final. */
 const CLIENT_PATIENCE_MS = 100_000
 /** What follows the last answer: copies, unlocks, wake-ups. */

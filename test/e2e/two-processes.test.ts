@@ -20,7 +20,7 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
   async function twoGateways (t: TestContext, witness: Witness, idempotency = '', withRedis = true): Promise<[ProcessGateway, ProcessGateway]> {
     const database = await servers.postgres.createDatabase('two')
     const config = configOf({ database, redis: withRedis ? servers.redis.url : null, upstream: witness.url, idempotency })
-    return await Promise.all([startProcess(t, { config }), startProcess(t, { config })])
+    return Promise.all([startProcess(t, { config }), startProcess(t, { config })])
   }
 
   const ask = (gateway: ProcessGateway, key: string, body = 'one'): Promise<Called> => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body })
@@ -140,7 +140,7 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const configs = await Promise.all(['a', 'b'].map(async name => configOf({ database: await servers.postgres.createDatabase(name), redis: servers.redis.url, upstream: witness.url })))
-    const [one, two] = await Promise.all(configs.map(async config => await startProcess(t, { config }))) as [ProcessGateway, ProcessGateway]
+    const [one, two] = await Promise.all(configs.map(async config => startProcess(t, { config }))) as [ProcessGateway, ProcessGateway]
     assert.equal((await ask(one, 'same')).headers['idempotency-status'], 'executed')
     assert.equal((await ask(two, 'same')).headers['idempotency-status'], 'executed')
     assert.equal(witness.seen.length, 2)

@@ -25,6 +25,18 @@ test('a full lock store is unavailable until something in it has ended', async (
   assert.deepEqual(await store.lock(randomBytes(32), lockOf(), 10), { kind: 'locked' })
 })
 
+test('a watch that is cancelled after the wake-up and before its turn is not told', async () => {
+  const store = new MemoryLocks({ nowMs: () => 0 })
+  const id = randomBytes(32)
+  const woken: string[] = []
+  const cancel = await store.watch(id, () => woken.push('cancelled'))
+  await store.watch(id, () => woken.push('watching'))
+  store.wake(id)
+  cancel()
+  await new Promise(resolve => { setImmediate(resolve) })
+  assert.deepEqual(woken, ['watching'])
+})
+
 test('without a fast path nothing is locked, kept or told, and a delete is complete', async () => {
   const id = randomBytes(32)
   assert.deepEqual(await NO_LOCKS.lock(id, lockOf(), 10), { kind: 'unavailable' })

@@ -1,0 +1,127 @@
+/** E6: the upstream has answered and the arbiter does not take it. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
+import { eventually } from '../harness/eventually.ts'
+import { DOWN, fail, faulty, LOST_REPLY, firstly } from '../harness/faulty-store.ts'
+import type { FaultyStore } from '../harness/faulty-store.ts'
+import { countingMeter, guardedRoute, startGateway, startGuarded } from '../harness/gateway.ts'
+import type { Guarded } from '../harness/gateway.ts'
+import { call } from '../harness/call.ts'
+import { ManualClock } from '../harness/manual-clock.ts'
+
+/** What waiters wait for the settle at most. */
+const PATIENCE_MS = 3_000
+
+interface Unsettled extends Guarded { readonly clock: ManualClock, readonly records: FaultyStore, readonly locks: MemoryLocks, readonly meter: ReturnType<typeof countingMeter> }
+
+async function start (t: TestContext, unsettledBytes = 1_000_000): Promise<Unsettled> {
+  const clock = new ManualClock()
+  const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
+  const locks = new MemoryLocks({ nowMs: clock.wallMs })
+  const meter = countingMeter()
+  const limits = { executions: 100, waiters: 100, bufferedBytes: 1_000_000, unsettledBytes }
+  const started = await startGuarded(t, { background: false, policy: { answerWithinMs: 60_000 }, world: { clock, records: records.store, locks, meter, limits } })
+  return { ...started, clock, records, locks, meter }
+}
+
+async function untilTried ({ records, clock }: Unsettled): Promise<void> {
+  await eventually(() => records.calls('settle') > 0, 'settling was tried')
+  await clock.advance(PATIENCE_MS)
+}
+
+async function mend (world: Unsettled): Promise<void> {
+  world.records.faults.clear()
+  await world.clock.advance(PATIENCE_MS)
+  await eventually(() => world.gateway.executions.size === 0, 'settled at last')
+}
+
+test('while the arbiter is down the real answer comes within three seconds, marked; once it is up, retries replay', async t => {
+  const world = await start(t)
+  world.records.faults.set('settle', DOWN)
+  const call = world.ask('k')
+  await untilTried(world)
+  const first = await call
+  assert.equal(first.status, 201)
+  assert.equal(first.headers['idempotency-stored'], 'false')
+  assert.equal(first.headers['idempotency-expires'], undefined)
+  const meanwhile = await world.ask('k')
+  assert.equal(meanwhile.headers['idempotency-stored'], 'false')
+  assert.equal(meanwhile.headers['idempotent-replayed'], undefined)
+  assert.deepEqual(meanwhile.body, first.body)
+  await mend(world)
+  const retry = await world.ask('k')
+  assert.equal(retry.headers['idempotent-replayed'], 'true')
+  assert.deepEqual(retry.body, first.body)
+  assert.equal(world.witness.seen.length, 1)
+  assert.ok((world.meter.counts.get('settleRetried') ?? 0) >= 2)
+})
+
+test('a settle whose reply was lost is found done by the next try', async t => {
+  const world = await start(t)
+  world.records.faults.set('settle', firstly(1, LOST_REPLY))
+  const call = world.ask('k')
+  await eventually(() => world.records.calls('settle') > 0, 'settling was tried')
+  await world.clock.advance(500)
+  const first = await call
+  assert.equal(first.headers['idempotency-status'], 'executed')
+  assert.ok(first.headers['idempotency-expires'])
+  assert.equal(world.meter.counts.get('settleFenced'), undefined)
+  assert.equal((await world.ask('k')).headers['idempotent-replayed'], 'true')
+})
+
+test('answers that wait to be settled stop new requests at their bound, before any claim', async t => {
+  const world = await start(t, 5)
+  world.records.faults.set('settle', DOWN)
+  const call = world.ask('k')
+  await untilTried(world)
+  await call
+  const refused = await world.ask('another')
+  assert.equal(refused.status, 503)
+  assert.equal(refused.json.code, 'overloaded')
+  assert.ok(Number(refused.headers['retry-after']) >= 1)
+  assert.equal(world.records.calls('insert'), 1)
+  await mend(world)
+  assert.equal((await world.ask('another')).status, 201)
+})
+
+test('another process gives an unsettled answer marked while the arbiter is down, and settles it before it replays', async t => {
+  const world = await start(t)
+  world.records.faults.set('settle', DOWN)
+  const call1 = world.ask('k')
+  await untilTried(world)
+  const first = await call1
+  const other = await startGateway(t, { background: false, routes: [guardedRoute(world.witness.url)], world: { clock: world.clock, records: world.records.store, locks: world.locks } })
+  const ask = async () => call(other.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: 'same' })
+  fail(world.records, DOWN)
+  const marked = await ask()
+  assert.equal(marked.status, 201)
+  assert.equal(marked.headers['idempotency-stored'], 'false')
+  assert.equal(marked.headers['idempotent-replayed'], undefined)
+  assert.deepEqual(marked.body, first.body)
+  world.records.faults.clear()
+  const replayed = await ask()
+  assert.equal(replayed.headers['idempotent-replayed'], 'true')
+  assert.deepEqual(replayed.body, first.body)
+  await mend(world)
+  assert.equal(world.meter.counts.get('settleFenced'), undefined)
+  assert.equal((await world.ask('k')).headers['idempotent-replayed'], 'true')
+  assert.equal(world.witness.seen.length, 1)
+})
+
+test('an unsettled answer that the arbiter refuses is dropped, and what the record says stands', async t => {
+  const world = await start(t)
+  world.records.faults.set('settle', DOWN)
+  const call1 = world.ask('k')
+  await untilTried(world)
+  await call1
+  const other = await startGateway(t, { background: false, routes: [guardedRoute(world.witness.url)], world: { clock: world.clock, records: world.records.store, locks: world.locks } })
+  world.records.faults.set('settle', async (_proceed, [settlement]) => ({ kind: 'refused', row: null, settlement }))
+  const answer = await call(other.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: 'same' })
+  assert.equal(answer.status, 409)
+  assert.equal(answer.json.code, 'in-flight')
+  await mend(world)
+  assert.equal(world.witness.seen.length, 1)
+})
