@@ -1,0 +1,77 @@
+/** P6: a claim whose reply was lost is confirmed by a write under the same token, or nothing is sent. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { Claim } from '../../src/core/record.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
+import { eventually } from '../harness/eventually.ts'
+import { DOWN, faulty, firstly, LOST_REPLY, LOST_REQUEST } from '../harness/faulty-store.ts'
+import type { FaultyStore } from '../harness/faulty-store.ts'
+import { startGuarded } from '../harness/gateway.ts'
+import type { Guarded } from '../harness/gateway.ts'
+import { ManualClock } from '../harness/manual-clock.ts'
+
+interface Doubt extends Guarded { readonly records: FaultyStore, readonly clock: ManualClock }
+
+async function start (t: TestContext): Promise<Doubt> {
+  const clock = new ManualClock()
+  const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
+  return { ...await startGuarded(t, { background: false, world: { records: records.store, clock } }), records, clock }
+}
+
+for (const [what, fault] of [['applied, its reply lost', LOST_REPLY], ['not applied', LOST_REQUEST]] as const) {
+  test(`a claim in doubt (${what}) is confirmed and sent once`, async t => {
+    const { ask, witness, records } = await start(t)
+    records.faults.set('insert', firstly(1, fault))
+    const first = await ask('k')
+    assert.equal(first.headers['idempotency-status'], 'executed')
+    assert.equal(records.calls('confirm'), 1)
+    assert.equal((await ask('k')).headers['idempotent-replayed'], 'true')
+    assert.equal(witness.seen.length, 1)
+  })
+
+  test(`a claim in doubt (${what}) that cannot be confirmed gets 503, is never sent and is free again once the arbiter is up`, async t => {
+    const { ask, witness, records, clock } = await start(t)
+    records.faults.set('insert', fault)
+    records.faults.set('confirm', LOST_REQUEST)
+    records.faults.set('settle', DOWN)
+    const refused = await ask('k')
+    assert.equal(refused.status, 503)
+    assert.equal(refused.json.code, 'store-unavailable')
+    records.faults.clear()
+    const tries = records.calls('settle')
+    await clock.advance(500)
+    await eventually(() => records.calls('settle') > tries, 'the token is released')
+    assert.equal(witness.seen.length, 0)
+    assert.equal((await ask('k')).headers['idempotency-status'], 'executed')
+    assert.equal(witness.seen.length, 1)
+  })
+}
+
+test('a claim that still arrives after its release is released once more', async t => {
+  const { ask, witness, records, clock } = await start(t)
+  let late: (() => Promise<unknown>) | null = null
+  records.faults.set('insert', firstly(1, async (proceed, args) => { late = proceed; return LOST_REQUEST(proceed, args) }))
+  records.faults.set('confirm', LOST_REQUEST)
+  assert.equal((await ask('k')).status, 503)
+  await eventually(() => records.calls('settle') === 1, 'released the first time')
+  await late!()
+  assert.equal((await ask('k')).json.code, 'in-flight')
+  await clock.advance(10_000)
+  await eventually(() => records.calls('settle') === 2, 'released the second time')
+  assert.equal((await ask('k')).headers['idempotency-status'], 'executed')
+  assert.equal(witness.seen.length, 1)
+})
+
+test('an own claim that is found indeterminate was never sent: it is released and claimed again', async t => {
+  const { ask, witness, records } = await start(t)
+  records.faults.set('insert', firstly(1, async (proceed, [claim]) => {
+    const { id, owner } = claim as Claim
+    await proceed()
+    await records.store.settle({ token: { id, owner, attempt: 1 }, outcome: 'indeterminate', keepMs: 60_000, status: null, headers: null, body: null, reason: { stage: 'lease', code: 'LEASE_OVER' } })
+    return proceed()
+  }))
+  const answer = await ask('k')
+  assert.equal(answer.headers['idempotency-status'], 'executed')
+  assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['2'])
+})
