@@ -136,6 +136,9 @@ export class Gateway {
     while (!this.stopped) {
       try {
         await this.world.records.settle({ token, outcome: 'released', keepMs, status: null, headers: null, body: null, reason: null })
+        // Its own lock, or the one that somebody who saw the row put up for it: nobody else would take it away.
+        await this.world.locks.unlock(token.id, token.owner)
+        this.world.locks.wake(token.id)
         return
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { startProcess } from './harness/process-gateway.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...readdirSync(join(ROOT, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]
+const read = (page: string): string => readFileSync(join(ROOT, page), 'utf8')
+
+test('the curl walk of the README does what its comments say', async t => {
+  const walk = Array.from(read('README.md').matchAll(/```sh\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('# first: executed'))
+  assert.ok(walk !== undefined)
+  const gateway = await startProcess(t, { args: ['--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
+  const script = walk.replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('curl -', 'curl -sS -')
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], { timeout: 30_000 })
+  const [first, replay, mismatch, inFlight] = stdout.split(/(?=HTTP\/1\.1 )/)
+  assert.match(first ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
+  assert.match(replay ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotent-Replayed: true/)
+  assert.equal(bodyOf(replay), bodyOf(first))
+  assert.match(mismatch ?? '', /^HTTP\/1\.1 422[\s\S]*key-reused/)
+  assert.match(inFlight ?? '', /^HTTP\/1\.1 409[\s\S]*Retry-After: \d[\s\S]*in-flight/)
+  assert.equal(stdout.match(/"id":"pay_[^"]+","amount":(?:100|5)/g)?.length, 2 + 2 + 1, 'two answers of the first payment, one of the second, and both in the list')
+})
+
+function bodyOf (answer: string | undefined): string | undefined {
+  return answer?.split('\r\n\r\n')[1]?.split('\n')[0]
+}
+
+for (const page of PAGES) {
+  test(`${page} links to nothing that is not there`, () => {
+    const links = Array.from(read(page).matchAll(/\]\((?!https?:|#)([^)#]+)[^)]*\)/g), ([, link]) => link as string)
+    assert.deepEqual(links.filter(link => !existsSync(join(ROOT, dirname(page), link))), [])
+  })
+}
+
+test('every rule of docs/protocol.md names a test that exists', () => {
+  const text = read('docs/protocol.md')
+  const rows = text.split('\n').filter(line => /^\| [A-Z]\d+b? \|/.test(line))
+  assert.deepEqual(rows.map(row => row.split('|')[1]?.trim()), ['P1', 'P2', 'P3', 'P4', 'P5', 'P6', 'P7', 'P8', 'P9', 'P10', 'E0', 'E1', 'E2', 'E2b', 'E3', 'E4', 'E4b', 'E5', 'E6', 'E7'])
+  const named = new Set(Array.from(text.matchAll(/`((?:core|gateway|store|e2e|crash|cli|http|conformance|harness)\/[\w.-]*)`/g), ([, path]) => path as string))
+  assert.deepEqual(Array.from(named).filter(path => !existsSync(join(ROOT, 'test', path))), [])
+})
+
+test('every problem that the gateway answers with stands in the documents', async () => {
+  const { PROBLEMS } = await import('../src/core/problems.ts')
+  const text = PAGES.map(read).join('\n')
+  assert.deepEqual(Object.keys(PROBLEMS).filter(code => !text.includes(`\`${code}\``)), [])
+})

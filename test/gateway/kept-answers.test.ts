@@ -1,0 +1,91 @@
+/** Which answers are kept: the profile, the route's list, the upstream's own word (protocol §8). */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Disposition } from '../../src/core/policy.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
+import { eventually } from '../harness/eventually.ts'
+import { apiPolicy, relayPolicy, startGuarded } from '../harness/gateway.ts'
+import { ManualClock } from '../harness/manual-clock.ts'
+import type { Behaviour } from '../harness/witness.ts'
+
+const KEEP = apiPolicy().keep
+
+/** Answers one by one; the last again and again. */
+function inTurn (...answers: ReadonlyArray<readonly [status: number, headers?: Record<string, string>]>): Behaviour {
+  return (_seen, response, _socket, count) => {
+    const [status, headers = {}] = answers[Math.min(count, answers.length) - 1] ?? [500]
+    response.writeHead(status, headers).end(`answer ${count}`)
+  }
+}
+
+function keepStatuses (...statuses: ReadonlyArray<readonly [number, Disposition]>): { keep: typeof KEEP } {
+  return { keep: { ...KEEP, statuses: new Map(statuses) } }
+}
+
+test('a relay sends again after a 500 and keeps the 200', async t => {
+  const { ask, witness } = await startGuarded(t, { policy: relayPolicy(), answer: inTurn([500], [404], [200]) })
+  assert.equal((await ask('k')).headers['idempotency-status'], 'released')
+  assert.equal((await ask('k')).status, 404)
+  assert.equal((await ask('k')).text, 'answer 3')
+  assert.equal((await ask('k')).text, 'answer 3')
+  assert.equal(witness.seen.length, 3)
+})
+
+test('a relay keeps a 410: never again', async t => {
+  const { ask, witness } = await startGuarded(t, { policy: relayPolicy(), answer: inTurn([410], [200]) })
+  assert.equal((await ask('k')).status, 410)
+  const retry = await ask('k')
+  assert.equal(retry.status, 410)
+  assert.equal(retry.headers['idempotent-replayed'], 'true')
+  assert.equal(witness.seen.length, 1)
+})
+
+test('the route\'s list of statuses goes before the profile', async t => {
+  const policy = keepStatuses([409, 'release'], [429, 'keep'], [500, 'unknown'])
+  const { ask, witness } = await startGuarded(t, { policy, answer: (seen, response) => { response.writeHead(Number(seen.headers['x-wanted'])).end() } })
+  const marks = []
+  for (const status of ['409', '429', '500']) marks.push((await ask(status, { headers: { 'X-Wanted': status } })).headers['idempotency-status'])
+  assert.deepEqual(marks, ['released', 'executed', 'indeterminate'])
+  assert.equal((await ask('429', { headers: { 'X-Wanted': '429' } })).headers['idempotent-replayed'], 'true')
+  assert.equal((await ask('500', { headers: { 'X-Wanted': '500' } })).json.code, 'outcome-unknown')
+  assert.equal(witness.seen.length, 3)
+})
+
+test('the upstream keeps, frees or strips a single answer by Idempotency-Policy, which no client sees', async t => {
+  const say = (word: string) => ({ 'Idempotency-Policy': word })
+  const { ask, witness } = await startGuarded(t, { answer: (seen, response) => { response.writeHead(Number(seen.headers['x-wanted']), say(String(seen.headers['x-word']))).end('done') } })
+  const wish = async (key: string, status: string, word: string) => ask(key, { headers: { 'X-Wanted': status, 'X-Word': word } })
+  const stored = await wish('store', '429', 'store')
+  const freed = await wish('release', '500', 'release')
+  const stripped = await wish('no-body', '201', 'no-body')
+  assert.deepEqual([stored, freed, stripped].map(answer => answer.headers['idempotency-status']), ['executed', 'released', 'executed'])
+  for (const answer of [stored, freed, stripped]) {
+    assert.equal(answer.text, 'done')
+    assert.equal(answer.headers['idempotency-policy'], undefined)
+  }
+  assert.equal((await wish('store', '429', 'store')).headers['idempotent-replayed'], 'true')
+  assert.equal((await wish('release', '500', 'release')).headers['idempotency-status'], 'released')
+  const tombstone = await wish('no-body', '201', 'no-body')
+  assert.equal(tombstone.json.code, 'answer-not-kept')
+  assert.equal(tombstone.json.originalStatus, 201)
+  assert.equal(witness.seen.length, 4)
+})
+
+test('the upstream says how long its answer is kept; after that the key runs again as a new life', async t => {
+  const clock = new ManualClock()
+  const { ask, witness, gateway } = await startGuarded(t, {
+    background: false,
+    answer: inTurn([200, { 'Idempotency-Policy': 'ttl=60' }]),
+    world: { clock, records: new MemoryStore({ nowMs: clock.wallMs }) }
+  })
+  const first = await ask('k')
+  // What clients are told ends one lease before the row: every copy has ended then.
+  assert.equal(Date.parse(first.headers['idempotency-expires'] as string), Math.floor((clock.wallMs() + 45_000) / 1000) * 1000)
+  await eventually(() => gateway.executions.size === 0, 'settled')
+  await clock.advance(44_000)
+  assert.equal((await ask('k')).text, 'answer 1')
+  await clock.advance(16_000)
+  const again = await ask('k', { body: 'another payload' })
+  assert.equal(again.text, 'answer 2')
+  assert.equal(witness.seen[1]?.headers['idempotency-attempt'], '1')
+})
