@@ -71,10 +71,19 @@ function failuresOf (theCase: Case, done: Run): string[] {
   const { fault } = theCase
   const met = fault === null ? undefined : done.calls[fault.gateway]?.[fault.at - 1]
   const where = met === undefined ? '' : ` (${fault?.kind} ${met.port}.${met.operation} at ${met.atMs} ms)`
-  const said = [...violationsOf(done.history).map(({ invariant, detail }) => `${invariant}: ${detail}`), ...done.trouble]
+  const said = [...violationsOf(done.history).map(({ invariant, detail }) => `${invariant}: ${detail}`), ...unknownUnsent(theCase, done), ...done.trouble]
   if (said.length === 0) return []
   const events = process.env['CRASH_CASE'] === undefined ? '' : `\n${done.history.events.map(lineOf).join('\n')}\n${JSON.stringify(done.history.rows)}`
   return [`${said.join('; ')}${where}\n  again: CRASH_CASE=${nameOf(theCase)} node --test test/crash/${theCase.store === 'memory' ? 'memory' : 'sqlite'}.test.ts${events}`]
+}
+
+/**
+ * No invariant's sentence, and P6's point: where nobody died, what was never sent is not called unknown. (A process that
+ * dies between its claim and its sending cannot be told from one that died after it.)
+ */
+function unknownUnsent ({ fault }: Case, { history: { events } }: Run): string[] {
+  if (fault?.kind === 'before' || fault?.kind === 'after' || events.some(({ kind }) => kind === 'sent')) return []
+  return events.some(event => event.kind === 'told' && event.told.kind === 'unknown') ? ['a client was told that the outcome is not known, and nothing was ever sent'] : []
 }
 
 function lineOf (event: HistoryEvent): string {

@@ -54,6 +54,7 @@ const BROKEN: Readonly<Record<Invariant, ReadonlyArray<readonly [name: string, h
   I2: [
     ['two claims at once', historyOf([claimed(1), claimed(2), settled('indeterminate')], { unknown: 'retry' })],
     ['an attempt that does not grow', historyOf([claimed(2), settled('indeterminate', 2), claimed(2, 'other')], { unknown: 'retry' })],
+    ['an attempt that is sent when a later one has been claimed', historyOf([claimed(1), settled('indeterminate'), claimed(2), sent(1)], { unknown: 'retry' })],
     ['one attempt sent twice', historyOf([sent(1), sent(2)], { unknown: 'retry' })]
   ],
   I3: [

@@ -5,7 +5,7 @@
  */
 import type { IdempotencyPolicy } from '../../src/core/policy.ts'
 import { NO_FAULT } from '../harness/crashing.ts'
-import type { Fault, Plan } from '../harness/crashing.ts'
+import type { Fault, Plan, Port } from '../harness/crashing.ts'
 import type { Behaviour, Client } from './outside.ts'
 
 export interface Scenario {
@@ -31,6 +31,9 @@ export const UPSTREAM_TIMEOUT_MS = 5_000
 const PATIENT_MS = LEASE_MS + 1_500
 /** Beyond two leases, as every retention, and not far beyond. */
 const SHORT_RETENTION_MS = 13_000
+/** After the retention: before the sweeper comes round, and after it has. */
+const UNSWEPT_MS = 200
+const SWEPT_MS = 5_000
 
 export const SCENARIOS: readonly Scenario[] = [
   scenario('keep', { clients: [client(), client({ startsAtMs: 20 })] }),
@@ -65,11 +68,27 @@ export const SCENARIOS: readonly Scenario[] = [
     trouble: gateway => gateway === 0 ? always('renew', 'refused') : NO_FAULT,
     executions: 2
   }),
+  scenario('overtaken', {
+    policy: { unknown: 'retry', leaseMs: SHORT_LEASE_MS },
+    gateways: 2,
+    clients: [client({ startsAtMs: PATIENT_MS }), client({ startsAtMs: PATIENT_MS + 500, gateway: 1 })],
+    script: turn => answer(201, 'keep', [], turn === 1 ? LONG_MS : QUICK_MS),
+    trouble: gateway => gateway === 0 ? always('renew', 'refused') : NO_FAULT,
+    executions: 2
+  }),
+  scenario('outage-beyond-lease', {
+    policy: { unknown: 'retry', leaseMs: SHORT_LEASE_MS },
+    gateways: 2,
+    clients: [client({ startsAtMs: PATIENT_MS }), client({ startsAtMs: PATIENT_MS + 500, gateway: 1 })],
+    script: () => answer(201, 'keep', [], LONG_MS),
+    // The one that executes is the last to be reached again: whoever took its lease at once would send a second time.
+    trouble: gateway => outage(PATIENT_MS + 100, PATIENT_MS + (gateway === 0 ? 5_500 : 3_500), ['records', 'locks'])
+  }),
   scenario('contest', { policy: { unknown: 'retry' }, gateways: 2, clients: [client(), client({ gateway: 1 })] }),
   scenario('mismatch', { clients: [client(), client({ body: 'two', startsAtMs: 20 }), client({ scope: 'Bearer b', startsAtMs: 25 })], executions: 2 }),
   scenario('mismatch-elsewhere', { gateways: 2, clients: [client(), client({ body: 'two', startsAtMs: 500, gateway: 1 })] }),
-  scenario('new-life', { policy: { retentionMs: SHORT_RETENTION_MS }, clients: [client(), client({ startsAtMs: SHORT_RETENTION_MS + 5_000 })], executions: 2 }),
-  scenario('new-life-of-another', { policy: { retentionMs: SHORT_RETENTION_MS }, clients: [client(), client({ body: 'two', startsAtMs: SHORT_RETENTION_MS + 5_000 })], executions: 2 })
+  scenario('new-life', { policy: { retentionMs: SHORT_RETENTION_MS }, clients: [client(), client({ startsAtMs: SHORT_RETENTION_MS + UNSWEPT_MS })], executions: 2 }),
+  scenario('new-life-of-another', { policy: { retentionMs: SHORT_RETENTION_MS }, clients: [client(), client({ body: 'two', startsAtMs: SHORT_RETENTION_MS + SWEPT_MS })], executions: 2 })
 ]
 
 function scenario (name: string, told: Partial<Omit<Scenario, 'name'>>): Scenario {
@@ -99,7 +118,7 @@ function always (operation: string, fault: Fault): Plan {
   return call => call.operation === operation ? fault : null
 }
 
-/** The arbiter cannot be reached for a while. */
-function outage (fromMs: number, untilMs: number): Plan {
-  return ({ port, atMs }) => port === 'records' && atMs >= fromMs && atMs < untilMs ? 'refused' : null
+/** A store cannot be reached for a while. */
+function outage (fromMs: number, untilMs: number, ports: readonly Port[] = ['records']): Plan {
+  return ({ port, atMs }) => ports.includes(port) && atMs >= fromMs && atMs < untilMs ? 'refused' : null
 }

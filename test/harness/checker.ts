@@ -135,8 +135,17 @@ function * attemptsGrow (view: View): Generator<Finding> {
       const ended = life.settles.some(({ place }) => place > earlier.place && place < claim.place)
       if (!ended) yield { record, detail: `${nameOf(life)}: attempt ${claim.attempt} was claimed while attempt ${earlier.attempt} was` }
     }
+    yield * sentTooLate(life)
     const attempts = life.sendings.map(({ attempt }) => attempt)
     if (new Set(attempts).size !== attempts.length) yield { record, detail: `${nameOf(life)}: one attempt was sent twice (${attempts.join(', ')})` }
+  }
+}
+
+/** Where the store was watched, order is exact: a sending passed its lease check at its place in the history. */
+function * sentTooLate (life: Life): Generator<Finding> {
+  for (const sent of life.sendings) {
+    const later = life.claims.find(({ attempt, place }) => attempt > sent.attempt && place < sent.place)
+    if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: attempt ${sent.attempt} was sent after attempt ${later.attempt} had been claimed` }
   }
 }
 

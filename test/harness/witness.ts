@@ -23,6 +23,8 @@ export interface Witness {
   readonly seen: Seen[]
   /** How it answers from now on. */
   answer: Behaviour
+  /** Instead of reading the body and answering: everything is this one's. */
+  onHead?: (request: IncomingMessage, response: ServerResponse) => void
   /** Resolves when `count` requests have reached it. */
   reached: (count: number) => Promise<void>
   close: () => Promise<void>
@@ -50,6 +52,7 @@ export async function startWitness (answer: Behaviour = CREATED, port = 0): Prom
   return Object.assign(witness, { port: bound, url: `http://127.0.0.1:${bound}` })
 
   async function receive (request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (witness.onHead !== undefined) return witness.onHead(request, response)
     const chunks: Buffer[] = []
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)

@@ -1,0 +1,107 @@
+/** What the client sees of an answer, first and replayed (contract §1, protocol §8). */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Called } from '../harness/call.ts'
+import { apiPolicy, startGuarded } from '../harness/gateway.ts'
+import type { Behaviour } from '../harness/witness.ts'
+
+function pairsOf ({ rawHeaders }: Called, wanted: RegExp): Array<[string, string]> {
+  const pairs: Array<[string, string]> = []
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (wanted.test(rawHeaders[i] ?? '')) pairs.push([rawHeaders[i] ?? '', rawHeaders[i + 1] ?? ''])
+  }
+  return pairs
+}
+
+const answering = (headers: string[], status = 200): Behaviour => (_seen, response) => { response.writeHead(status, headers).end(status === 204 ? undefined : 'body') }
+
+test('repeated fields, their order and their spelling are kept in the replay', async t => {
+  const headers = ['X-b', '2', 'Link', '<1>', 'X-A', '1', 'lInk', '<2>', 'ETag', '"e"', 'Content-Language', 'de']
+  const { ask } = await startGuarded(t, { answer: answering(headers) })
+  const wanted = /^(x-[ab]|link|etag|content-language)$/i
+  const expected = [['X-b', '2'], ['Link', '<1>'], ['X-A', '1'], ['lInk', '<2>'], ['ETag', '"e"'], ['Content-Language', 'de']]
+  assert.deepEqual(pairsOf(await ask('k'), wanted), expected)
+  assert.deepEqual(pairsOf(await ask('k'), wanted), expected)
+})
+
+test('Set-Cookie, challenges, quotas, traces and Retry-After are given once and not replayed', async t => {
+  const once = ['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'WWW-Authenticate', 'Bearer', 'RateLimit-Remaining', '3', 'X-RateLimit-Limit', '9', 'Server-Timing', 'db;dur=1', 'Traceparent', '00-1', 'Retry-After', '9', 'Age', '4']
+  const { ask } = await startGuarded(t, { answer: answering([...once, 'X-Kept', 'yes']) })
+  const first = await ask('k')
+  assert.deepEqual(first.headers['set-cookie'], ['a=1', 'b=2'])
+  assert.equal(first.headers['retry-after'], '9')
+  assert.equal(first.headers['ratelimit-remaining'], '3')
+  const replay = await ask('k')
+  for (let i = 0; i < once.length; i += 2) assert.equal(replay.headers[String(once[i]).toLowerCase()], undefined, once[i])
+  assert.equal(replay.headers['x-kept'], 'yes')
+})
+
+test('a route\'s own lists keep and drop further fields', async t => {
+  const keep = { ...apiPolicy().keep, dropHeaders: new Set(['x-secret']), keepHeaders: new Set(['x-request-cost', 'age']) }
+  const { ask } = await startGuarded(t, { policy: { keep }, answer: answering(['X-Secret', 's', 'Age', '4']) })
+  assert.equal((await ask('k')).headers['x-secret'], 's')
+  const replay = await ask('k')
+  assert.equal(replay.headers['x-secret'], undefined)
+  assert.equal(replay.headers['age'], '4')
+})
+
+test('the Date of a replay is its own', async t => {
+  const { ask } = await startGuarded(t, { answer: answering(['Date', 'Thu, 01 Jan 1970 00:00:00 GMT']) })
+  assert.deepEqual(pairsOf(await ask('k'), /^date$/i), [['Date', 'Thu, 01 Jan 1970 00:00:00 GMT']])
+  const [[, date] = ['', '']] = pairsOf(await ask('k'), /^date$/i)
+  assert.ok(Math.abs(Date.parse(date) - Date.now()) < 60_000)
+})
+
+test('fields of the upstream\'s connection, and what only the gateway says, do not reach the client', async t => {
+  const { ask } = await startGuarded(t, { answer: answering(['Connection', 'X-Hop', 'X-Hop', 'h', 'Keep-Alive', 'timeout=9', 'Idempotency-Status', 'forged', 'Idempotent-Replayed', 'forged', 'Idempotency-Expires', 'forged', 'X-Kept', 'yes']) })
+  for (const answer of [await ask('k'), await ask('k')]) {
+    assert.equal(answer.headers['x-hop'], undefined)
+    assert.notEqual(answer.headers['keep-alive'], 'timeout=9')
+    assert.ok(!answer.rawHeaders.includes('forged'))
+    assert.equal(answer.headers['x-kept'], 'yes')
+  }
+})
+
+test('an allowed origin is replayed to that origin and to nobody else', async t => {
+  const { ask } = await startGuarded(t, {
+    answer: (seen, response) => {
+      response.setHeader('Access-Control-Allow-Origin', seen.headers['x-any'] === '1' ? '*' : 'https://a.example')
+      response.setHeader('Access-Control-Allow-Credentials', 'true')
+      response.end('body')
+    }
+  })
+  await ask('k', { headers: { Origin: 'https://a.example' } })
+  assert.equal((await ask('k', { headers: { Origin: 'https://a.example' } })).headers['access-control-allow-origin'], 'https://a.example')
+  for (const headers of [{ Origin: 'https://b.example' }, {}]) {
+    const other = await ask('k', { headers })
+    assert.equal(other.headers['idempotent-replayed'], 'true')
+    assert.equal(other.headers['access-control-allow-origin'], undefined)
+    assert.equal(other.headers['access-control-allow-credentials'], undefined)
+  }
+  await ask('any', { headers: { 'X-Any': '1' } })
+  assert.equal((await ask('any', { headers: { Origin: 'https://b.example' } })).headers['access-control-allow-origin'], '*')
+})
+
+test('a 204 has no Content-Length, first and replayed', async t => {
+  const { ask } = await startGuarded(t, { answer: answering([], 204) })
+  for (const answer of [await ask('k'), await ask('k')]) {
+    assert.equal(answer.status, 204)
+    assert.equal(answer.headers['content-length'], undefined)
+    assert.equal(answer.headers['transfer-encoding'], undefined)
+  }
+})
+
+test('problems of a route with retry hints say so where the SDKs look', async t => {
+  const { ask, witness } = await startGuarded(t, { policy: { retryHints: true } })
+  witness.answer = () => {}
+  const first = ask('k')
+  await witness.reached(1)
+  const duplicate = await ask('k')
+  assert.equal(duplicate.headers['x-should-retry'], 'true')
+  assert.equal(duplicate.headers['stripe-should-retry'], 'true')
+  assert.equal(duplicate.headers['retry-after-ms'], String(Number(duplicate.headers['retry-after']) * 1000))
+  const mismatch = await ask('k', { body: 'other' })
+  assert.equal(mismatch.headers['x-should-retry'], 'false')
+  await witness.close()
+  await first
+})
