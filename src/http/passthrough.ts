@@ -14,8 +14,7 @@ import { sendProblem } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
 
 /** Time for the head of an answer, and between two pieces of a body: the upstreams' own time-outs are for executions. */
-const HEADERS_TIMEOUT_MS = 300_000
-const IDLE_BODY_TIMEOUT_MS = 300_000
+const IDLE_TIMEOUT_MS = 300_000
 /** Sockets per upstream origin; beyond, requests wait in undici's queue within the time above. */
 const CONNECTIONS_MAX = 1_024
 const CONNECT_TIMEOUT_MS = 10_000
@@ -24,8 +23,8 @@ export async function passThrough (server: FastifyInstance, options: ServerOptio
   const agent = new Agent({
     connections: CONNECTIONS_MAX,
     connect: { timeout: CONNECT_TIMEOUT_MS },
-    headersTimeout: HEADERS_TIMEOUT_MS,
-    bodyTimeout: IDLE_BODY_TIMEOUT_MS,
+    headersTimeout: options.passthroughTimeoutMs ?? IDLE_TIMEOUT_MS,
+    bodyTimeout: options.passthroughTimeoutMs ?? IDLE_TIMEOUT_MS,
     allowH2: false
   })
   server.addHook('onClose', async () => { await agent.destroy() })

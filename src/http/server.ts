@@ -39,6 +39,8 @@ export interface ServerOptions {
   readonly closing: () => boolean
   /** A guarded body must be whole by then; absent: a minute (body.ts). */
   readonly bodyTimeoutMs?: number
+  /** For the head of a passed-through answer, and between two pieces of its body; absent: five minutes (passthrough.ts). */
+  readonly passthroughTimeoutMs?: number
 }
 
 export async function createServer (options: ServerOptions): Promise<FastifyInstance> {

@@ -83,9 +83,10 @@ export interface TestGatewayOptions {
   readonly trustProxies?: readonly string[]
   readonly background?: boolean
   readonly bodyTimeoutMs?: number
+  readonly passthroughTimeoutMs?: number
 }
 
-export async function startGateway (t: TestContext, { routes, world: changes = {}, trustProxies = [], background = true, bodyTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
+export async function startGateway (t: TestContext, { routes, world: changes = {}, trustProxies = [], background = true, bodyTimeoutMs, passthroughTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [upstream.origin, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
@@ -106,7 +107,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
-  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, closing: () => false, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }) })
+  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, closing: () => false, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start()] : []
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null

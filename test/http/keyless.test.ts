@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { request as httpRequest } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { test } from 'node:test'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { call } from '../harness/call.ts'
@@ -10,7 +11,7 @@ import { countingMeter, startGuarded } from '../harness/gateway.ts'
 const MEGABYTES = randomBytes(3_000_000)
 
 /** Echoes what it got. */
-const ECHO = (seen: { body: Buffer }, response: import('node:http').ServerResponse): void => {
+const ECHO = (seen: { body: Buffer }, response: ServerResponse): void => {
   response.writeHead(200, { 'Content-Type': 'application/octet-stream' }).end(seen.body)
 }
 
