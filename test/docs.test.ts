@@ -50,3 +50,8 @@ test('every problem that the gateway answers with stands in the documents', asyn
   const text = PAGES.map(read).join('\n')
   assert.deepEqual(Object.keys(PROBLEMS).filter(code => !text.includes(`\`${code}\``)), [])
 })
+
+test('the configuration that deploy/compose.yaml mounts is one that serve takes', async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, 'src/main.ts'), 'check', '--config', join(ROOT, 'deploy/onceway.yaml')])
+  assert.match(stdout, /is right/)
+})

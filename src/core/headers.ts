@@ -10,7 +10,7 @@ import type { RawHeaders } from './record.ts'
 
 export { connectionListed, HOP_BY_HOP } from './fields.ts'
 export { guardedRequestHeaders, passthroughRequestHeaders } from './forwarding.ts'
-export type { Forwarded, GuardedAdditions, HeaderRecord, PassthroughAdditions } from './forwarding.ts'
+export type { Forwarded, GuardedAdditions, HeaderRecord } from './forwarding.ts'
 export { headerLines, headerValue } from './lines.ts'
 
 /** A second line of one of these is two answers to one question; hops differ in which of them they believe. */

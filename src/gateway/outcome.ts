@@ -33,8 +33,6 @@ export type Outcome =
   /** The arbiter cannot be reached; nothing was sent. */
   | { readonly kind: 'unavailable' }
 
-export type OutcomeKind = Outcome['kind']
-
 export function rejected (code: ProblemCode, detail?: string): Outcome {
   return detail === undefined ? { kind: 'rejected', code } : { kind: 'rejected', code, detail }
 }

@@ -6,14 +6,20 @@ import type { IncomingMessage } from 'node:http'
 import type { BodyResult } from '../gateway/admission.ts'
 
 /** A body must be whole by then: 8 MiB in a minute is 1.1 Mbit/s, slower than any client worth waiting for. */
-const BODY_TIMEOUT_MS = 60_000
+export const BODY_TIMEOUT_MS = 60_000
 
-type Reserve = (bytes: number) => boolean
-type Release = (bytes: number) => void
+export interface BodyBounds {
+  readonly bytesMax: number
+  readonly reserve: (bytes: number) => boolean
+  readonly release: (bytes: number) => void
+  readonly timeoutMs: number
+}
 
-export async function readBody (raw: IncomingMessage, bytesMax: number, reserve: Reserve, release: Release, timeoutMs = BODY_TIMEOUT_MS): Promise<BodyResult> {
+/** `begin`: the declared size is no reason to refuse it; a client that asked may send. */
+export async function readBody (raw: IncomingMessage, begin: () => void, { bytesMax, reserve, release, timeoutMs }: BodyBounds): Promise<BodyResult> {
   const declared = raw.headers['content-length']
   if (declared !== undefined && Number(declared) > bytesMax) return { kind: 'too-large' }
+  begin()
   const chunks: Buffer[] = []
   let bytes = 0
   let over = false

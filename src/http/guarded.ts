@@ -13,7 +13,8 @@ import { handle } from '../gateway/handle.ts'
 import type { Outcome } from '../gateway/outcome.ts'
 import { replyTo } from './answer.ts'
 import type { Reply } from './answer.ts'
-import { readBody } from './body.ts'
+import { BODY_TIMEOUT_MS, readBody } from './body.ts'
+import { mayContinue } from './connection.ts'
 import { hasClientCertificate } from './peer.ts'
 import { sendProblem } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
@@ -37,6 +38,12 @@ export class GuardedRequests {
 
   onRequest (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction): void {
     const { raw } = request
+    const refusal = hostRefusal(raw)
+    if (refusal !== null) {
+      void reply.header('connection', 'close')
+      sendProblem(reply, 'bad-request', request.id, this.#options.problemBaseUri, { detail: refusal })
+      return
+    }
     const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null)
     switch (matched.kind) {
       case 'refused':
@@ -56,18 +63,23 @@ export class GuardedRequests {
       const ignoredKey = !safe && headerLines(raw.rawHeaders, 'idempotency-key').length > 0
       if (ignoredKey) this.#options.meter.ignored()
       request.onceway = { route, ignoredKey }
-      next()
+      this.#pass(request, reply, next)
       return
     }
     const { idempotency } = route
     if (!idempotency.key.required && parseKey(raw.rawHeaders, idempotency.key).kind === 'absent') {
       this.#options.meter.keyless(route.name)
       request.onceway = { route, ignoredKey: false }
-      next()
+      this.#pass(request, reply, next)
       return
     }
     reply.hijack()
     void this.#guard(request, reply.raw, { ...route, idempotency })
+  }
+
+  #pass (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction): void {
+    mayContinue(request.raw, reply.raw)
+    next()
   }
 
   async #guard (request: FastifyRequest, response: ServerResponse, route: GuardedRoute): Promise<void> {
@@ -77,7 +89,7 @@ export class GuardedRequests {
     raw.on('error', () => {})
     response.on('error', () => {})
     const steps: Steps = {}
-    const outcome = await this.#outcomeOf(request, route, steps)
+    const outcome = await this.#outcomeOf(request, response, route, steps)
     const reply = replyTo(outcome, {
       route,
       requestId: request.id,
@@ -89,9 +101,9 @@ export class GuardedRequests {
     this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt)
   }
 
-  async #outcomeOf (request: FastifyRequest, route: GuardedRoute, steps: Steps): Promise<Exclude<Outcome, { kind: 'keyless' }>> {
+  async #outcomeOf (request: FastifyRequest, response: ServerResponse, route: GuardedRoute, steps: Steps): Promise<Exclude<Outcome, { kind: 'keyless' }>> {
     try {
-      const outcome = await handle(this.#options.gateway, this.#guardedRequest(request, route, steps))
+      const outcome = await handle(this.#options.gateway, this.#guardedRequest(request, response, route, steps))
       if (outcome.kind !== 'keyless') return outcome
     } catch (error) {
       // A fault of ours. What was sent is looked after by its execution; this client is told that nothing is promised.
@@ -100,7 +112,7 @@ export class GuardedRequests {
     return { kind: 'unknown', timedOut: false }
   }
 
-  #guardedRequest (request: FastifyRequest, route: GuardedRoute, steps: Steps): GuardedRequest {
+  #guardedRequest (request: FastifyRequest, response: ServerResponse, route: GuardedRoute, steps: Steps): GuardedRequest {
     const { raw } = request
     return {
       route,
@@ -111,7 +123,7 @@ export class GuardedRequests {
       forwarded: this.#options.peers.forwardedOf(raw),
       requestId: request.id,
       steps,
-      readBody: async (bytesMax, reserve, release) => readBody(raw, bytesMax, reserve, release, this.#options.bodyTimeoutMs)
+      readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, reserve, release, timeoutMs: this.#options.bodyTimeoutMs ?? BODY_TIMEOUT_MS })
     }
   }
 
@@ -129,6 +141,13 @@ export class GuardedRequests {
       ...Object.fromEntries(Object.entries(steps).map(([name, value]) => [name, typeof value === 'number' ? rounded(value) : value]))
     }, 'guarded')
   }
+}
+
+/** Whom a request is for decides its route; servers differ in which of two Hosts they believe (RFC 9112 3.2). */
+function hostRefusal (raw: IncomingMessage): string | null {
+  const hosts = headerLines(raw.rawHeaders, 'host').length
+  if (hosts > 1) return 'The request has more than one host header line.'
+  return hosts === 0 && raw.httpVersion === '1.1' ? 'The request has no host header line.' : null
 }
 
 function rounded (value: number): number {

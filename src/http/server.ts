@@ -3,14 +3,12 @@
  * and in front of it the guarded way as an onRequest hook. Nothing here knows what a record is.
  */
 import { METHODS } from 'node:http'
-import type { Socket } from 'node:net'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Gateway } from '../gateway/gateway.ts'
-import { problem } from '../core/problems.ts'
-import type { ProblemCode } from '../core/problems.ts'
 import type { Log, Meter } from '../ports.ts'
 import type { compileRoutes } from '../routing/match.ts'
+import { Connections } from './connection.ts'
 import { GuardedRequests } from './guarded.ts'
 import { passThrough } from './passthrough.ts'
 import type { PeerTrust } from './peer.ts'
@@ -44,6 +42,7 @@ export interface ServerOptions {
 }
 
 export async function createServer (options: ServerOptions): Promise<FastifyInstance> {
+  const connections = new Connections(options.problemBaseUri)
   const server = Fastify({
     bodyLimit: Number.MAX_SAFE_INTEGER,
     // The whole of a request may take long (a streamed upload); its head may not, and Node's own 0 would be "never".
@@ -54,27 +53,16 @@ export async function createServer (options: ServerOptions): Promise<FastifyInst
     exposeHeadRoutes: false,
     genReqId: requestIdOf,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
-    http: { headersTimeout: HEADERS_TIMEOUT_MS, maxHeaderSize: HEAD_BYTES_MAX },
-    clientErrorHandler: (error, socket) => { answerClientError(error, socket, options.problemBaseUri) },
+    // A missing Host is refused by us, in our shape.
+    http: { headersTimeout: HEADERS_TIMEOUT_MS, maxHeaderSize: HEAD_BYTES_MAX, requireHostHeader: false },
+    clientErrorHandler: (error, socket) => { connections.refuse(error, socket) },
     frameworkErrors: (error, request, reply) => { sendProblem(reply as unknown as FastifyReply, 'bad-request', request.id, options.problemBaseUri, { detail: error.message }) }
   })
   for (const method of METHODS) if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
+  connections.watch(server.server)
   const guarded = new GuardedRequests(options)
   server.addHook('onRequest', (request, reply, next) => { guarded.onRequest(request, reply, next) })
   server.setNotFoundHandler((request, reply) => { sendProblem(reply, 'no-route', request.id, options.problemBaseUri) })
   await passThrough(server, options, METHODS.filter(method => !NOT_ROUTED.has(method)))
   return server
-}
-
-/** What Node's parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */
-function answerClientError (error: Error & { readonly code?: string }, socket: Socket, base: string): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const code: ProblemCode = error.code === 'HPE_HEADER_OVERFLOW' ? 'headers-too-large' : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request-timeout' : 'bad-request'
-  const { status, headers, body } = problem(code, { requestId: 'none', base })
-  let head = `HTTP/1.1 ${status} ${code}\r\n`
-  for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`
-  socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`), body]))
 }

@@ -46,8 +46,8 @@ test('GET, HEAD and OPTIONS with a key never make a record, even on a guarded ro
 test('an unsafe request with a key that meets no policy passes, is marked ignored and counted', async t => {
   const { witness, url, counts, inserts } = await startOpen(t)
   for (const method of ['POST', 'PUT', 'DELETE']) {
-    const answer = await call(url, '/open', { method, headers: { 'Idempotency-Key': 'k' }, body: 'x' })
-    assert.equal(answer.status, 201)
+    const answer = await call(url, '/open', { method, headers: { 'Idempotency-Key': 'k' } })
+    assert.equal(answer.status, 201, method)
     assert.equal(answer.headers['idempotency-status'], 'ignored')
   }
   assert.equal((await call(url, '/open', { body: 'x' })).headers['idempotency-status'], undefined)

@@ -1,0 +1,71 @@
+/**
+ * What happens on a connection beside its requests: bytes that Node's parser refuses, and clients that ask before they
+ * upload (Expect: 100-continue). A connection never carries two answers to one request.
+ */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { problem } from '../core/problems.ts'
+import type { ProblemCode } from '../core/problems.ts'
+
+export class Connections {
+  readonly #problemBaseUri: string
+  /** Requests of a connection that are not answered yet; more than one only where a client pipelines. */
+  readonly #open = new WeakMap<Socket, Set<ServerResponse>>()
+
+  constructor (problemBaseUri: string) {
+    this.#problemBaseUri = problemBaseUri
+  }
+
+  watch (server: Server): void {
+    server.prependListener('request', (request, response) => { this.#note(request.socket, response) })
+    // Whoever takes the request says 100 (or a final answer) in its own time: see mayContinue.
+    server.on('checkContinue', (request, response) => { server.emit('request', request, response) })
+  }
+
+  #note (socket: Socket, response: ServerResponse): void {
+    const open = this.#open.get(socket) ?? new Set()
+    this.#open.set(socket, open.add(response))
+    response.once('close', () => { open.delete(response) })
+  }
+
+  /** What the parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */
+  refuse (error: Error & { readonly code?: string }, socket: Socket): void {
+    if (error.code === 'ECONNRESET' || !socket.writable || this.#answering(socket)) {
+      socket.destroy()
+      return
+    }
+    const code = codeOf(error)
+    const { status, headers, body } = problem(code, { requestId: 'none', base: this.#problemBaseUri })
+    let head = `HTTP/1.1 ${status} ${code}\r\n`
+    for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`
+    socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`), body]))
+  }
+
+  /**
+   * An answer here would be taken for the answer to an earlier request that still runs, or stand behind one that has
+   * begun. A single request whose own body is broken may be answered.
+   */
+  #answering (socket: Socket): boolean {
+    const [only, another] = this.#open.get(socket) ?? []
+    if (only === undefined) return false
+    return another !== undefined || only.headersSent || only.req.complete
+  }
+}
+
+function codeOf (error: { readonly code?: string }): ProblemCode {
+  switch (error.code) {
+    case 'HPE_HEADER_OVERFLOW': return 'headers-too-large'
+    case 'ERR_HTTP_REQUEST_TIMEOUT': return 'request-timeout'
+    default: return 'bad-request'
+  }
+}
+
+/** The client waits for a 100 before it sends its body (RFC 9110 10.1.1). */
+export function asksToContinue (request: IncomingMessage): boolean {
+  return request.headers.expect !== undefined && request.httpVersion === '1.1'
+}
+
+/** Lets a client that asked send its body. */
+export function mayContinue (request: IncomingMessage, response: ServerResponse): void {
+  if (asksToContinue(request)) response.writeContinue()
+}
