@@ -4,7 +4,6 @@
  * history; judges nothing. The same case gives the same run, call by call.
  */
 import { heartbeat } from '../../src/background/heartbeat.ts'
-import type { Service } from '../../src/background/service.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import { recordId } from '../../src/core/identity.ts'
 import type { Claim } from '../../src/core/record.ts'
@@ -50,6 +49,8 @@ export interface Run {
   readonly history: History
   /** The calls that each gateway's first process made before its clients had their answers, and those that followed from them. */
   readonly calls: ReadonlyArray<readonly Call[]>
+  /** What the upstream saw until every client had a final answer. */
+  readonly executions: number
   /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
   readonly trouble: readonly string[]
 }
@@ -58,7 +59,7 @@ const ANSWER_WITHIN_MS = 8_000
 const CLAIM_WITHIN_MS = 2_000
 const RETENTION_MS = 120_000
 const RESTART_MS = 200
-const RETRY_MS = 700
+const RETRY_MS = 1_000
 /** By then leases are over, E2b's wait too, and every client has been told something final. */
 const CLIENT_PATIENCE_MS = 100_000
 /** What follows the last answer: copies, unlocks, wake-ups. */
@@ -112,12 +113,13 @@ class Simulation {
     await this.#serve(clients, CLIENT_PATIENCE_MS)
     await this.#timeline.pass(() => false, AFTERWARDS_MS)
     const calls = firsts.map(process => process.calls.slice())
+    const executions = this.#events.filter(({ kind }) => kind === 'sent').length
     await this.#timeline.pass(() => false, AFTERMATH_MS)
     await this.#claimsEnd()
     await this.#serve(distinct(clients), 0)
     const rows = await this.#rows()
     for (const { process } of this.#seats) process.die()
-    return { history: this.#history(rows), calls, trouble: this.#trouble }
+    return { history: this.#history(rows), calls, executions, trouble: this.#trouble }
   }
 
   // -------------------------------------------------------------- processes
@@ -162,9 +164,10 @@ class Simulation {
       longestLeaseMs: LEASE_MS,
       copyTtlMs: 60_000
     })
-    const services = [heartbeat(gateway).start(), sweeper(gateway).start()]
+    heartbeat(gateway).start()
+    sweeper(gateway).start()
     void process.death.then(async () => { await this.#replace(number) })
-    return { process, gateway, services }
+    return { process, gateway }
   }
 
   #clockOf (process: CrashingProcess): CrashingProcess['clock'] {
@@ -195,7 +198,7 @@ class Simulation {
   async #serve (clients: readonly Client[], patienceMs: number): Promise<void> {
     let waiting = clients.length
     for (const client of clients) {
-      void this.#ask(client, patienceMs).catch((error: unknown) => { this.#trouble.push(`a client was told ${String(error)}`) }).finally(() => { waiting-- })
+      void this.#ask(client, patienceMs).catch((error: unknown) => { this.#trouble.push(`a client has no final answer: ${String(error)}`) }).finally(() => { waiting-- })
     }
     const longestMs = patienceMs + 2 * ANSWER_WITHIN_MS + Math.max(...clients.map(({ startsAtMs }) => startsAtMs))
     if (!await this.#timeline.pass(() => waiting === 0, longestMs)) this.#trouble.push(`${waiting} of ${clients.length} clients still wait after ${longestMs} ms`)
@@ -211,7 +214,7 @@ class Simulation {
       if (patienceMs === 0 || isFinal(told) || (unknowns > 1 && this.#route.idempotency.unknown === 'hold')) return
       await this.#timeline.sleep(RETRY_MS)
     } while (this.#timeline.nowMs < nowMs + client.startsAtMs + patienceMs)
-    throw new Error('nothing final')
+    throw new Error('out of patience')
   }
 
   /** null: the connection broke. */
@@ -262,7 +265,7 @@ class Simulation {
 /** The way to the stores and back, some times over. */
 const SCHEDULING_MS = 100
 
-interface Seat { readonly process: CrashingProcess, readonly gateway: Gateway, readonly services: readonly Service[] }
+interface Seat { readonly process: CrashingProcess, readonly gateway: Gateway }
 
 function isFinal (told: Told | null): boolean {
   return told !== null && ['stored', 'replayed', 'tombstone', 'mismatch'].includes(told.kind)
