@@ -155,7 +155,6 @@ async function claimInTime (gateway: Gateway, execution: Execution): Promise<Ver
   execution.cancelled = true
   gateway.background(claiming.then(async late => {
     if (late.kind === 'won') await gateway.releaseUnsent(execution.token, execution.visit.route.idempotency.retentionMs)
-    await gateway.world.locks.unlock(execution.visit.id, execution.owner)
   }))
   log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'claim not decided in time; nothing was sent')
   return { kind: 'unavailable', nothingKnows: false }

@@ -42,7 +42,7 @@ export async function runAll (sweep: Sweep): Promise<number> {
 const FAILURES_SHOWN = 6
 
 function faultsOf ({ calls, history }: Run, kinds: readonly Fault[]): Array<NonNullable<Case['fault']>> {
-  const times = history.events.map(({ atMs }) => atMs)
+  const times = history.events.filter(({ kind }) => kind !== 'asked' && kind !== 'told').map(({ atMs }) => atMs)
   return calls.flatMap((made, gateway) => apart(made, times).flatMap(call => {
     return kinds.filter(kind => isFelt(call, kind)).map(kind => ({ gateway: gateway === 0 ? 0 as const : 1 as const, at: call.number, kind }))
   }))
@@ -61,7 +61,7 @@ function isFelt ({ port, operation }: Call, fault: Fault): boolean {
 
 const BACKGROUND: ReadonlySet<string> = new Set(['ping', 'lapse', 'sweep', 'unresolved'])
 
-/** The heartbeat and the sweeper go round while nothing else happens: one round of each such pause stands for all of them. */
+/** The heartbeat and the sweeper go round while nothing is written or sent: one round of each such pause stands for all. */
 function apart (calls: readonly Call[], times: readonly number[]): Call[] {
   const seen = new Set<string>()
   return calls.filter(({ operation, atMs }) => {

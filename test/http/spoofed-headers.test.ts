@@ -50,8 +50,11 @@ test('a spoofed Onceway-Key never reaches the upstream of a WebSocket', async t 
   t.after(async () => { server.close(); await once(server, 'close') })
   const guarded = guardedRoute(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
   const { url } = await startGateway(t, { routes: [{ ...guarded, match: { ...guarded.match, methods: [] } }] })
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/things`, { headers: SPOOFED })
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/things`, { headers: { ...SPOOFED, 'X-Custom': 'kept' } })
   socket.on('error', () => {})
-  assertOurs(await handshake.promise)
+  const headers = await handshake.promise
+  assertOurs(headers)
+  assert.equal(headers['x-custom'], 'kept')
+  assert.equal(headers['via'], '1.1 onceway')
   socket.terminate()
 })
