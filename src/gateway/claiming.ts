@@ -46,9 +46,12 @@ async function verdictOfRedis (gateway: Gateway, execution: Execution, found: Lo
   }
 }
 
-function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy): Verdict {
+/** null: written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
+function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy): Verdict | null {
+  const comparison = same(execution, copy.fingerprint)
+  if (comparison === 'unknown') return null
   gateway.recent.keepCopy(execution.visit.name, copy, execution.visit.claim.leaseMs)
-  if (same(execution, copy.fingerprint) !== 'same' && !replaysMismatch(execution)) return { kind: 'mismatch' }
+  if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
 }
@@ -160,7 +163,7 @@ async function granted (gateway: Gateway, execution: Execution, statement: () =>
   const { records } = gateway.world
   execution.attempt = attempt
   try {
-    gateway.startLease(execution)
+    gateway.startLease(execution, gateway.readClocks())
     return await statement()
   } catch (error) {
     if (!(error instanceof StoreUnavailable) || !error.inDoubt) throw error
@@ -170,7 +173,7 @@ async function granted (gateway: Gateway, execution: Execution, statement: () =>
 
 async function confirmDoubted (gateway: Gateway, execution: Execution, confirm: () => Promise<ClaimResult>): Promise<ClaimResult> {
   try {
-    gateway.startLease(execution)
+    gateway.startLease(execution, gateway.readClocks())
     return await confirm()
   } catch (error) {
     gateway.background(gateway.releaseUnsent(execution.token, execution.visit.route.idempotency.retentionMs))

@@ -27,6 +27,8 @@ const RELEASE_PAUSE_MS = 500
 /** Longest a statement may still be on its way after its caller gave up; then the release is tried once more (P6). */
 const STATEMENT_LONGEST_MS = 10_000
 
+export interface ClockReading { readonly monotonicMs: number, /** Wall clock minus monotonic clock. */ readonly offsetMs: number }
+
 export class Gateway {
   readonly world: World
   readonly executions = new Map<string, Execution>()
@@ -73,16 +75,21 @@ export class Gateway {
     visit.holding.release()
     this.buffered.release(execution.bufferedBytes)
     this.unsettled.release(execution.unsettledBytes)
-    // Whatever went wrong above, nobody is left waiting.
+    // Whatever went wrong above, nobody is left waiting; and "nothing was sent" is said only where nothing was (I8).
     execution.verdict.resolve({ kind: 'unavailable', nothingKnows: false })
-    execution.ending.resolve({ kind: 'unavailable' })
+    execution.ending.resolve(execution.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'unknown', timedOut: false })
     this.world.meter.executions(-1)
   }
 
-  /** The lease of a statement that is about to be sent (or was, at `sentAtMs`). */
-  startLease (execution: Execution, sentAtMs = this.world.clock.monotonicMs()): void {
-    execution.leaseEndsAtMs = sentAtMs + execution.visit.claim.leaseMs
-    execution.clockOffsetMs = this.world.clock.wallMs() - this.world.clock.monotonicMs()
+  /** Both clocks, read before the first byte of a statement that may grant a lease (P4). */
+  readClocks (): ClockReading {
+    const monotonicMs = this.world.clock.monotonicMs()
+    return { monotonicMs, offsetMs: this.world.clock.wallMs() - monotonicMs }
+  }
+
+  startLease (execution: Execution, reading: ClockReading): void {
+    execution.leaseEndsAtMs = reading.monotonicMs + execution.visit.claim.leaseMs
+    execution.clockOffsetMs = reading.offsetMs
   }
 
   runningOwners (): Buffer[] {

@@ -4,7 +4,7 @@
  */
 import type { Cancel, RenewResult } from '../ports.ts'
 import type { Execution } from './execution.ts'
-import type { Gateway } from './gateway.ts'
+import type { ClockReading, Gateway } from './gateway.ts'
 
 /** A lease is due for renewal when a third of it is used up. */
 const RENEW_AT_SHARE = 1 / 3
@@ -56,18 +56,18 @@ export class Leases {
 
   #tick (): void {
     if (this.#renewing) return
-    const now = this.#gateway.world.clock.monotonicMs()
-    const due = Array.from(this.#held).filter(execution => isDue(execution, now))
+    const reading = this.#gateway.readClocks()
+    const due = Array.from(this.#held).filter(execution => isDue(execution, reading.monotonicMs))
     if (due.length === 0) return
     this.#renewing = true
-    this.#gateway.background(this.#renew(due, now).finally(() => { this.#renewing = false }))
+    this.#gateway.background(this.#renew(due, reading).finally(() => { this.#renewing = false }))
   }
 
-  async #renew (due: readonly Execution[], now: number): Promise<void> {
+  async #renew (due: readonly Execution[], reading: ClockReading): Promise<void> {
     this.#gateway.background(this.#renewLocks(due))
     try {
       const results = await this.#gateway.world.records.renew(due.map(execution => execution.token))
-      due.forEach((execution, index) => this.#note(execution, results[index] ?? 'lost', now))
+      due.forEach((execution, index) => this.#note(execution, results[index] ?? 'lost', reading))
     } catch (error) {
       this.#gateway.world.log.warn({ executions: due.length, error: error instanceof Error ? error.message : String(error) }, 'leases could not be renewed')
     }
@@ -80,9 +80,9 @@ export class Leases {
     }
   }
 
-  #note (execution: Execution, result: RenewResult, sentAtMs: number): void {
+  #note (execution: Execution, result: RenewResult, reading: ClockReading): void {
     if (result === 'renewed') {
-      this.#gateway.startLease(execution, sentAtMs)
+      this.#gateway.startLease(execution, reading)
       return
     }
     if (result === 'skipped' || !this.#held.has(execution)) return

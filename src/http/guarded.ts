@@ -90,15 +90,24 @@ export class GuardedRequests {
     response.on('error', () => {})
     const steps: Steps = {}
     const outcome = await this.#outcomeOf(request, response, route, steps)
-    const reply = replyTo(outcome, {
+    const reply = withRequestId(replyTo(outcome, {
       route,
       requestId: request.id,
       origin: headerValue(raw.rawHeaders, 'origin'),
       problemBaseUri: this.#options.problemBaseUri
-    })
-    reply.headers.push('X-Request-Id', request.id)
-    const sentBytes = await writeReply(raw, response, reply, this.#options.closing())
+    }), request.id)
+    const sentBytes = await this.#write(raw, response, reply, request.id)
     this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt)
+  }
+
+  async #write (raw: IncomingMessage, response: ServerResponse, reply: Reply, requestId: string): Promise<number> {
+    try {
+      return await writeReply(raw, response, reply, this.#options.closing())
+    } catch (error) {
+      this.#options.log.error({ requestId, error: error instanceof Error ? error.stack : String(error) }, 'answer could not be written')
+      response.destroy()
+      return 0
+    }
   }
 
   async #outcomeOf (request: FastifyRequest, response: ServerResponse, route: GuardedRoute, steps: Steps): Promise<Exclude<Outcome, { kind: 'keyless' }>> {
@@ -148,6 +157,17 @@ function hostRefusal (raw: IncomingMessage): string | null {
   const hosts = headerLines(raw.rawHeaders, 'host').length
   if (hosts > 1) return 'The request has more than one host header line.'
   return hosts === 0 && raw.httpVersion === '1.1' ? 'The request has no host header line.' : null
+}
+
+/** The upstream was given this id; if it names the request otherwise, that is its own affair (and not kept). */
+function withRequestId (reply: Reply, requestId: string): Reply {
+  const headers: string[] = []
+  for (let i = 0; i < reply.headers.length; i += 2) {
+    const name = reply.headers[i] as string
+    if (name.toLowerCase() !== 'x-request-id') headers.push(name, reply.headers[i + 1] as string)
+  }
+  headers.push('X-Request-Id', requestId)
+  return { ...reply, headers }
 }
 
 function rounded (value: number): number {

@@ -103,8 +103,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (status < STATUS_MIN) return
     this.#status = status
     this.#headers = latin1(rawHeadersOf(controller))
-    if (status > STATUS_MAX) {
-      controller.abort(new Error('BAD_STATUS'))
+    const fault = status > STATUS_MAX ? 'BAD_STATUS' : this.#headers.every(isFieldText) ? null : 'BAD_HEADER'
+    if (fault !== null) {
+      controller.abort(new Error(fault))
       return
     }
     if (this.#declaredTooLarge() || streams(this.#headers)) this.#beginStream(controller)
@@ -162,6 +163,15 @@ function streams (headers: RawHeaders): boolean {
 }
 
 /** undici's types leave the raw list out; it is set before onResponseStart. */
+/** What may stand in a field of ours too (RFC 9110 5.5); an answer with anything else is not passed on as if whole. */
+function isFieldText (text: string): boolean {
+  return !NOT_FIELD_TEXT.test(text)
+}
+
+// eslint-disable-next-line no-control-regex -- control characters are what it looks for
+const NOT_FIELD_TEXT = /[\x00-\x08\x0a-\x1f\x7f]/
+const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_HEADER'])
+
 function rawHeadersOf (controller: Dispatcher.DispatchController): readonly Buffer[] {
   return (controller as Dispatcher.DispatchController & { readonly rawHeaders: readonly Buffer[] | null }).rawHeaders ?? []
 }
@@ -178,5 +188,5 @@ function joined (chunks: readonly Buffer[], bytes: number): Buffer {
 function codeOf (error: Error): string {
   const { code } = error as Error & { readonly code?: unknown }
   if (typeof code === 'string') return code
-  return error.message === 'BAD_STATUS' ? error.message : 'BAD_ANSWER'
+  return OWN_FAULTS.has(error.message) ? error.message : 'BAD_ANSWER'
 }

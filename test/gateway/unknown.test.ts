@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Socket } from 'node:net'
 import { call } from '../harness/call.ts'
-import { guardedRoute, recordingLog, relayPolicy, startGateway } from '../harness/gateway.ts'
+import { countingMeter, guardedRoute, recordingLog, relayPolicy, startGateway, startGuarded } from '../harness/gateway.ts'
 import { startScripted } from '../harness/scripted.ts'
 
 interface Case { readonly name: string, readonly status: number, readonly onAccept?: (socket: Socket) => void, readonly onRequest?: (socket: Socket) => void }
@@ -20,6 +20,7 @@ const CASES: readonly Case[] = [
   { name: 'sends a 100 that nobody asked for', status: 502, onRequest: socket => { socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok') } },
   { name: 'sends a 101 that nobody asked for', status: 502, onRequest: socket => { socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n') } },
   { name: 'answers with status 999', status: 502, onRequest: socket => { socket.write('HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\nok') } },
+  { name: 'puts a control character into a header', status: 502, onRequest: socket => { socket.write('HTTP/1.1 200 OK\r\nX-Odd: a\x01b\r\nContent-Length: 2\r\n\r\nok') } },
   { name: 'answers with two lengths', status: 502, onRequest: socket => { socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok') } }
 ]
 
@@ -62,4 +63,14 @@ test('a relay says 503 with Retry-After, and its retry is sent again as attempt 
   assert.equal((await ask()).headers['idempotent-replayed'], 'true')
   assert.deepEqual(upstream.received.map(bytes => /idempotency-attempt: (\d)/i.exec(bytes)?.[1]), ['1', '2'])
   assert.equal(new Set(upstream.received.map(bytes => /onceway-key: (\S+)/i.exec(bytes)?.[1])).size, 1)
+})
+
+test("a fault of the gateway's own after the send is an unknown outcome, never \"nothing was sent\"", async t => {
+  const meter = countingMeter()
+  const failing = new Proxy(meter, { get: (target, name) => name === 'upstream' ? () => { throw new Error('a fault of ours') } : Reflect.get(target, name) as unknown })
+  const { ask, witness } = await startGuarded(t, { world: { meter: failing } })
+  const answer = await ask('k')
+  assert.equal(witness.seen.length, 1)
+  assert.equal(answer.status, 502)
+  assert.equal(answer.json.code, 'outcome-unknown')
 })

@@ -105,3 +105,11 @@ test('problems of a route with retry hints say so where the SDKs look', async t 
   await witness.close()
   await first
 })
+
+test('an answer has one X-Request-Id, the one that the upstream was given', async t => {
+  const { ask, witness } = await startGuarded(t, { answer: answering(['X-Request-Id', 'the-upstreams-own']) })
+  const given = await ask('k', { headers: { 'X-Request-Id': 'mine-1' } })
+  assert.deepEqual(pairsOf(given, /^x-request-id$/i), [['X-Request-Id', 'mine-1']])
+  assert.equal(witness.seen[0]?.headers['x-request-id'], 'mine-1')
+  assert.deepEqual(pairsOf(await ask('k', { headers: { 'X-Request-Id': 'mine-2' } }), /^x-request-id$/i), [['X-Request-Id', 'mine-2']])
+})
