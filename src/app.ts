@@ -73,10 +73,10 @@ export async function startApp (config: Config, options: { readonly announce: (l
   const admin = createAdmin({ readiness: () => readinessOf(gateway, stores, phase.draining), mode: config.admin.readiness, metrics, log })
   const services = [heartbeat(gateway), sweeper(gateway)]
   const close = async (): Promise<void> => {
-    await Promise.allSettled(services.map(async service => { await service.stop() }))
     gateway.stop()
-    await Promise.allSettled([server.close(), admin.close()])
-    await Promise.allSettled([upstream.close(), stores.close()])
+    await soon(Promise.allSettled(services.map(async service => { await service.stop() })))
+    await soon(Promise.allSettled([server.close(), admin.close()]))
+    await soon(Promise.allSettled([upstream.close(), stores.close()]))
   }
   try {
     const adminUrl = await listen(admin, config.admin, 'admin')
@@ -124,13 +124,20 @@ async function drain (config: Config, gateway: Gateway, server: FastifyInstance,
 
 const KEEP_ALIVE_TICK_MS = 1_000
 
+/** A store that hangs must not hold up the end: what it was asked last is in doubt either way. */
+async function soon (closing: Promise<unknown>): Promise<void> {
+  await Promise.race([closing, pause(SYSTEM_CLOCK, CLOSE_MS)])
+}
+
+const CLOSE_MS = 3_000
+
 /** The last answers are on their way to their clients. */
 const ANSWERS_MS = 500
 
 function readinessOf (gateway: Gateway, stores: Stores, draining: boolean): Readiness {
   const degraded = []
-  if (stores.opened && !gateway.contact.standing()) degraded.push(stores.records.name)
-  if (stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
+  if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
+  if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
   return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked }
 }
 

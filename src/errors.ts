@@ -11,13 +11,16 @@ export class StoreUnavailable extends Error {
    * false: it certainly was not and never will be (refused, rolled back, never sent).
    */
   readonly inDoubt: boolean
+  /** The store itself said no (a lock time-out, a deadlock): it is there, and nothing was written. */
+  readonly answered: boolean
   readonly store: string
 
-  constructor (store: string, operation: string, inDoubt: boolean, cause?: unknown) {
+  constructor (store: string, operation: string, inDoubt: boolean, cause?: unknown, answered = false) {
     super(`${store}: ${operation} failed${inDoubt ? ', outcome in doubt' : ''}${cause instanceof Error ? `: ${cause.message}` : ''}`, { cause })
     this.name = 'StoreUnavailable'
     this.store = store
     this.inDoubt = inDoubt
+    this.answered = answered
   }
 }
 

@@ -2,7 +2,7 @@
  * The seams, types only. A driver knows the seam and not its neighbours; each says in prose what it guarantees, and every
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
-import type { JwtPolicy } from './core/policy.ts'
+import type { JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
 
 // ---------------------------------------------------------------- time and chance
@@ -194,7 +194,7 @@ export interface LockStore {
 // ---------------------------------------------------------------- the upstream
 
 export interface UpstreamRequest {
-  readonly origin: string
+  readonly upstream: Pick<UpstreamPolicy, 'name' | 'origin'>
   readonly method: string
   /** The raw request target. */
   readonly target: string

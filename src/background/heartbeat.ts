@@ -11,13 +11,7 @@ export function heartbeat (gateway: Gateway): Service {
     clock,
     log,
     round: async () => {
-      try {
-        await records.ping()
-        gateway.contact.kept()
-      } catch (error) {
-        gateway.contact.broken()
-        throw error
-      }
+      await records.ping()
       return false
     }
   })

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { encodeHeaders } from '../core/codec.ts'
+import { answerHeaders } from '../core/headers.ts'
 import type { RecordDetail, Token } from '../core/record.ts'
 import { parseDuration } from '../config/units.ts'
 import { StartError } from '../errors.ts'
@@ -101,12 +102,14 @@ function auditOf (options: Options, action: AuditEntry['action']): AuditEntry {
   return { action, who, why }
 }
 
-function keepMs ({ options, config }: Desk, { about }: RecordDetail): number {
+function keepMs ({ options, config }: Desk, { about, leaseMs }: RecordDetail): number {
   const text = textOption(options, 'retention')
   const route = config.routes.find(({ name, idempotency }) => name === about.route && idempotency !== null)
   if (text === undefined) return route?.idempotency?.retentionMs ?? RETENTION_DEFAULT_MS
   const ms = parseDuration(text)
   if (ms === null || ms === 0) throw new StartError('--retention is a duration: 24h, 7d.', 2)
+  // Copies outside the store end one lease before their row: a shorter life would end before them (P10).
+  if (ms < 2 * leaseMs) throw new StartError(`--retention is at least two leases of the record (${2 * leaseMs}ms).`, 2)
   return ms
 }
 
@@ -115,6 +118,7 @@ function headersOf ({ values }: Options): string[] {
   return lines.flatMap((line) => {
     const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff]*)$/.exec(String(line)) ?? []
     if (name === undefined || value === undefined) throw new StartError('--header is written \'Name: value\'.', 2)
+    if (answerHeaders([name, value]).length === 0) throw new StartError(`--header ${name} cannot be stored: framing, connection and Idempotency-* fields are the gateway's own to write.`, 2)
     return [name, value.trim()]
   })
 }

@@ -80,7 +80,7 @@ const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
   mode: Type.Enum(['enforce'], { default: 'enforce', description: 'enforce: the protocol in full.' }),
   key: Key,
-  scope: Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description: 'Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: all callers share one set of keys. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.' }),
+  scope: Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description: 'Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.' }),
   jwt: Type.Optional(Jwt),
   fingerprint: Type.Optional(Fingerprint),
   inFlight: InFlight,

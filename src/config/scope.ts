@@ -11,12 +11,12 @@ export function readScope (written: string | readonly string[]): Read<ScopePolic
   if (written === 'credential') return { value: { kind: 'credential', anonymous: false, cookies: 'refuse' } }
   if (written === 'public') return { value: { kind: 'credential', anonymous: true, cookies: 'ignore' } }
   const list = typeof written === 'string' ? [written] : written
-  if (list.length === 0) return { wrong: 'is empty, so all callers would share one set of keys; write `scope: public` if that is meant' }
+  if (list.length === 0) return { wrong: 'is empty, so all callers would share one set of keys; write `scope: public` if callers without a credential may' }
   const parts = list.map(readPart)
   const wrong = parts.flatMap((part) => 'wrong' in part ? [part.wrong] : [])
   if (wrong.length > 0) return { wrong: wrong.join('; ') }
   const values = parts.flatMap((part) => 'value' in part ? [part.value] : [])
-  if (values.every(({ kind }) => kind === 'const')) return { wrong: 'says nothing about the caller, so all callers would share one set of keys; write `scope: public` if that is meant' }
+  if (values.every(({ kind }) => kind === 'const')) return { wrong: 'says nothing about the caller, so all callers would share one set of keys; write `scope: public` if callers without a credential may' }
   return { value: { kind: 'parts', parts: values } }
 }
 

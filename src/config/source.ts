@@ -36,7 +36,9 @@ export function readSource (file: string, text: string): Source {
   const locate = (path: Path, at: 'key' | 'value') => place(lines, offsetOf(document, path, at))
   if (problems.length > 0) return { file, tree: undefined, problems, locate }
   try {
-    return { file, tree: document.toJS({ maxAliasCount: ALIASES_MAX }), problems, locate }
+    const tree: unknown = document.toJS({ maxAliasCount: ALIASES_MAX })
+    if (isCyclic(tree)) throw new Error('an alias stands inside what it refers to')
+    return { file, tree, problems, locate }
   } catch (error) {
     const message = error instanceof Error ? error.message : 'cannot be read'
     return { file, tree: undefined, problems: [{ file, line: 1, column: 1, path: '', message }], locate }
@@ -46,6 +48,11 @@ export function readSource (file: string, text: string): Source {
 /** A tree that was never a file. */
 export function treeSource (name: string, tree: unknown): Source {
   return { file: name, tree, problems: [], locate: () => null }
+}
+
+function isCyclic (tree: unknown, above: readonly unknown[] = []): boolean {
+  if (typeof tree !== 'object' || tree === null) return false
+  return above.includes(tree) || Object.values(tree).some(child => isCyclic(child, [...above, tree]))
 }
 
 function place (lines: LineCounter, offset: number): Place {

@@ -74,8 +74,10 @@ export function keptHeaders (answerHeaders: RawHeaders, keep: Pick<KeepPolicy, '
  */
 export function replayedHeaders (kept: RawHeaders, origin: string | null): string[] {
   const allowed = headerLines(kept, 'access-control-allow-origin')
-  if (allowed.every((value) => value === '*' || value === origin)) return [...kept]
-  return without(kept, (name) => name === 'access-control-allow-origin' || name === 'access-control-allow-credentials')
+  const others = allowed.some((value) => value !== '*' && value !== origin)
+  // Framing is the sender's; a row that an operator wrote may hold anything.
+  return without(kept, (name) => HOP_BY_HOP.has(name) || name === 'content-length' ||
+    (others && (name === 'access-control-allow-origin' || name === 'access-control-allow-credentials')))
 }
 
 /**

@@ -75,7 +75,7 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'answer-not-kept': row(409, 'The request was executed, its answer was not kept', 'The request with this key was executed before. Its answer cannot be shown again; read the result from the service.', false),
   'upstream-unreachable': row([502, 503], 'The service cannot be reached', 'No connection to the service could be made. Nothing was sent; retry with the same key.', true),
   'request-too-large': row(413, 'The request is too large', 'The body is larger than this route takes. Nothing was sent.', false),
-  'request-timeout': row(408, 'The request did not arrive in time', 'The body did not arrive in time. Nothing was sent; retry with the same key.', true),
+  'request-timeout': row(408, 'The request did not arrive in time', 'The request did not arrive whole in time. Nothing was sent; retry with the same key.', true),
   'bad-request': row(400, 'The request is malformed', 'The request cannot be understood without guessing, so it was refused. Nothing was sent.', false),
   'store-unavailable': row(503, 'Idempotency cannot be guaranteed now', 'The store that remembers keys does not answer. Nothing was sent; retry with the same key.', true),
   overloaded: row(503, 'The gateway is at its limit', 'A limit of the gateway is reached. Nothing was sent; retry with the same key.', true),

@@ -52,8 +52,8 @@ function credentialScope (caller: Caller, policy: Extract<ScopePolicy, { kind: '
   return policy.anonymous ? { kind: 'scope', scope: ANONYMOUS } : missing(CONFIGURE_NOTHING)
 }
 
-const CONFIGURE_OTHER = 'The gateway does not know which part of it names the caller: configure the scope of this route (cookie:NAME, header:NAME, jwt:claim), or scope: public if all callers may share their keys.'
-const CONFIGURE_NOTHING = 'The request has neither Authorization nor X-Api-Key. Send a credential, or configure the scope of this route (header:NAME, cookie:NAME, jwt:claim, or scope: public if all callers may share their keys).'
+const CONFIGURE_OTHER = 'The gateway does not know which part of it names the caller: configure the scope of this route (cookie:NAME, header:NAME, jwt:claim), or scope: public if callers without a credential may share their keys.'
+const CONFIGURE_NOTHING = 'The request has neither Authorization nor X-Api-Key. Send a credential, or configure the scope of this route (header:NAME, cookie:NAME, jwt:claim, or scope: public if callers without a credential may share their keys).'
 
 function otherCredential (caller: Caller): string | null {
   if (caller.clientCertificate) return 'The only credential of this request is a client certificate.'

@@ -18,7 +18,8 @@ import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 
 export type BodyResult =
-  | { readonly kind: 'body', readonly body: Buffer }
+  /** `heldBytes`: what was reserved for it and is now the gateway's to give back. */
+  | { readonly kind: 'body', readonly body: Buffer, readonly heldBytes: number }
   | { readonly kind: 'too-large' | 'too-slow' | 'no-room' | 'gone' }
 
 /** A request on a guarded route, as the HTTP side hands it over: head read, body not yet. */
@@ -35,6 +36,12 @@ export interface GuardedRequest {
   readonly readBody: (bytesMax: number, reserve: (bytes: number) => boolean, release: (bytes: number) => void) => Promise<BodyResult>
 }
 
+/**
+ * Of the gateway's buffers, for request bodies. The rest is for answers: uploads that fill everything would otherwise turn
+ * other callers' small answers into tombstones.
+ */
+const REQUESTS_SHARE = 3 / 4
+
 export type Admission = { readonly kind: 'visit', readonly visit: Visit } | { readonly kind: 'refused', readonly outcome: Outcome }
 
 export async function admit (gateway: Gateway, request: GuardedRequest, key: string): Promise<Admission> {
@@ -46,15 +53,15 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: str
   const scope = await callerScope(gateway, request)
   if (scope.kind === 'refused') return scope
   const startedAt = gateway.world.clock.monotonicMs()
-  const read = await request.readBody(route.idempotency.keep.requestBytesMax, bytes => gateway.buffered.reserve(bytes), bytes => gateway.buffered.release(bytes))
+  const read = await request.readBody(route.idempotency.keep.requestBytesMax, bytes => gateway.buffered.reserve(bytes, REQUESTS_SHARE), bytes => gateway.buffered.release(bytes))
   if (read.kind !== 'body') return refused(bodyRefusal(read.kind))
   const arrivedAtMs = gateway.world.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
-  return { kind: 'visit', visit: visitOf(gateway, request, key, scope.scope, read.body, arrivedAtMs) }
+  return { kind: 'visit', visit: visitOf(gateway, request, key, scope.scope, read, arrivedAtMs) }
 }
 
-function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope: string, body: Buffer, arrivedAtMs: number): Visit {
+function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope: string, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>, arrivedAtMs: number): Visit {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
   const asked: Asked = { method: request.method, target: request.target, contentType: headerValue(rawHeaders, 'content-type'), body }
@@ -90,7 +97,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope:
     requestId: request.requestId,
     arrivedAtMs,
     steps,
-    holding: new Holding(gateway.buffered, body.length)
+    holding: new Holding(gateway.buffered, heldBytes)
   }
 }
 

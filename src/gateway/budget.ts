@@ -10,9 +10,9 @@ export class Budget {
   get held (): number { return this.#held }
   get full (): boolean { return this.#held >= this.#max }
 
-  /** false: over the bound, nothing was reserved. */
-  reserve (bytes: number): boolean {
-    if (this.#held + bytes > this.#max) return false
+  /** false: over the bound (or over `share` of it), nothing was reserved. */
+  reserve (bytes: number, share = 1): boolean {
+    if (this.#held + bytes > this.#max * share) return false
     this.#held += bytes
     return true
   }

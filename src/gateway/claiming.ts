@@ -8,7 +8,7 @@ import { decide, lockAfter } from '../core/protocol.ts'
 import type { LockFate, Step } from '../core/protocol.ts'
 import type { Answer, Fingerprint, Row, Token } from '../core/record.ts'
 import { StoreUnavailable } from '../errors.ts'
-import type { ClaimResult, Copy, Lock, LockResult, UnsettledCopy } from '../ports.ts'
+import type { ClaimResult, Copy, Lock, LockResult, SettleResult, TakeResult, UnsettledCopy } from '../ports.ts'
 import type { Execution, Verdict } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 
@@ -17,40 +17,42 @@ const ROUNDS_MAX = 8
 /** Answers that say "wait": nothing is known of how long (a lock without a row). */
 const RETRY_SOON_MS = 1_000
 
-/** The verdict, the step that led to it and the row it was led by: what my lock becomes follows from them. */
+/** The verdict, what my lock becomes with it, and the row that both were read from. */
 interface RowVerdict { readonly verdict: Verdict, readonly lock: LockFate, readonly row: Row | null }
 
 export async function claimRecord (gateway: Gateway, execution: Execution): Promise<Verdict> {
   const { locks, clock } = gateway.world
   const { visit } = execution
   const lock: Lock = { owner: execution.owner, fingerprint: visit.claim.fingerprint, lockedAtMs: clock.wallMs() }
+  const askedAtMs = clock.monotonicMs()
   const found = await locks.lock(visit.id, lock, visit.claim.leaseMs)
-  const early = await verdictOfRedis(gateway, execution, found)
+  const early = await verdictOfRedis(gateway, execution, found, askedAtMs)
   if (early !== null) return early
   const decided = await claimRow(gateway, execution)
-  if (found.kind !== 'unavailable') gateway.background(dispose(gateway, execution, decided))
+  // Also where Redis was unavailable: the lock may stand and its reply be lost, and the others would find it for a lease.
+  gateway.background(dispose(gateway, execution, decided))
   return decided.verdict
 }
 
 // ---------------------------------------------------------------- what Redis says
 
 /** null: Redis does not decide; ask the arbiter. */
-async function verdictOfRedis (gateway: Gateway, execution: Execution, found: LockResult): Promise<Verdict | null> {
+async function verdictOfRedis (gateway: Gateway, execution: Execution, found: LockResult, askedAtMs: number): Promise<Verdict | null> {
   switch (found.kind) {
     case 'locked':
     case 'mine':
     case 'unavailable': return null
-    case 'copy': return verdictOfCopy(gateway, execution, found.copy)
+    case 'copy': return verdictOfCopy(gateway, execution, found.copy, askedAtMs)
     case 'unsettled': return adopt(gateway, execution, found.copy)
     case 'lock': return verdictOfLock(gateway, execution, found.lock)
   }
 }
 
 /** null: written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
-function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy): Verdict | null {
+function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number): Verdict | null {
   const comparison = same(execution, copy.fingerprint)
   if (comparison === 'unknown') return null
-  gateway.recent.keepCopy(execution.visit.name, copy, execution.visit.claim.leaseMs)
+  gateway.recent.keepCopy(execution.visit.name, copy, execution.visit.claim.leaseMs, askedAtMs)
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
@@ -70,18 +72,31 @@ async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock
 
 /** E6: an answer that the arbiter has not taken. Settle it by its owner and attempt; only then may it be replayed. */
 async function adopt (gateway: Gateway, execution: Execution, copy: UnsettledCopy): Promise<Verdict | null> {
-  const { records, locks } = gateway.world
+  const { locks } = gateway.world
   const token: Token = { id: execution.visit.id, owner: copy.owner, attempt: copy.attempt }
   const comparison = same(execution, copy.fingerprint)
-  const settled = await records.settle(gateway.completion(token, copy.keepMs, copy.answer)).catch(() => 'unreachable' as const)
+  const askedAtMs = gateway.world.clock.monotonicMs()
+  const settled = await settleCopy(gateway, execution, token, copy).catch(() => 'unreachable' as const)
   if (settled === 'unreachable') {
-    if (comparison !== 'same') return { kind: 'unavailable', nothingKnows: false }
-    return { kind: 'unsettled', answer: copy.answer }
+    return comparison === 'same' ? { kind: 'unsettled', answer: copy.answer } : { kind: 'unavailable', nothingKnows: false }
   }
   await locks.unlock(execution.visit.id, copy.owner)
   if (settled.kind === 'refused') return null
-  if (comparison !== 'same' && !replaysMismatch(execution)) return { kind: 'mismatch' }
-  return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.expiresAtMs(settled.keepLeftMs, execution.visit.claim.leaseMs) }
+  if (comparison === 'unknown') return { kind: 'unknown', timedOut: false }
+  if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
+  return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.expiresAtMs(settled.keepLeftMs, execution.visit.claim.leaseMs, askedAtMs) }
+}
+
+/**
+ * A row that has vanished under an unsettled copy was lost by a failover: the copy ends before a settled row of its own
+ * could have been swept (settling.ts), so the answer that outlived it is put back rather than the request sent again.
+ */
+async function settleCopy (gateway: Gateway, execution: Execution, token: Token, copy: UnsettledCopy): Promise<SettleResult> {
+  const { records } = gateway.world
+  const completion = gateway.completion(token, copy.keepMs, copy.answer)
+  const settled = await records.settle(completion)
+  if (settled.kind === 'settled' || settled.row !== null) return settled
+  return records.settleLost(completion, { ...execution.claim, owner: copy.owner, fingerprint: copy.fingerprint })
 }
 
 // ---------------------------------------------------------------- what the arbiter says
@@ -90,9 +105,9 @@ async function claimRow (gateway: Gateway, execution: Execution): Promise<RowVer
   try {
     return await walkRow(gateway, execution)
   } catch (error) {
-    const certain = !(error instanceof StoreUnavailable && error.inDoubt)
-    gateway.world.log.warn({ record: execution.visit.name, error: message(error), certain }, 'claim failed; nothing was sent')
-    return { verdict: { kind: 'unavailable', nothingKnows: certain }, lock: 'delete', row: null }
+    const nothingKnows = error instanceof StoreUnavailable && !error.inDoubt && !execution.rowSeen
+    gateway.world.log.warn({ record: execution.visit.name, error: message(error), nothingKnows }, 'claim failed; nothing was sent')
+    return { verdict: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }
   }
 }
 
@@ -102,6 +117,7 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)
     const { row } = result
+    execution.rowSeen = true
     const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.visit.route.idempotency, gateway.contact.mayLapse())
     const replayed = step.do === 'mismatch' && replaysMismatch(execution) ? asIfSame(gateway, execution, row) : step
     const verdict = verdictOfRow(gateway, execution, row, replayed)
@@ -139,11 +155,8 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
   const { id } = execution.visit
   if (step.do === 'take') {
     const seen: Token = { id, owner: row.owner, attempt: row.attempt }
-    const attempt = row.past ? 1 : row.attempt + 1
-    return granted(gateway, execution, async () => {
-      const taken = await records.take(seen, execution.claim, step.mayRetry)
-      return taken.kind === 'won' ? taken : records.insert(execution.claim)
-    }, attempt)
+    const taken = await granted(gateway, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
+    if (taken.kind !== 'lost') return taken
   }
   if (step.do === 'lapse') {
     const lapsed = await records.lapse({ ids: [id], running: gateway.runningOwners(), limit: 1 })
@@ -159,7 +172,7 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
  * Runs a statement that may grant the lease. The lease is counted from before its first byte (P4). In doubt: confirmed by
  * a write under the same token; if that fails too, the token is released in the background and nothing is ever sent (P6).
  */
-async function granted (gateway: Gateway, execution: Execution, statement: () => Promise<ClaimResult>, attempt = 1): Promise<ClaimResult> {
+async function granted<Result extends ClaimResult | TakeResult> (gateway: Gateway, execution: Execution, statement: () => Promise<Result>, attempt = 1): Promise<Result | ClaimResult> {
   const { records } = gateway.world
   execution.attempt = attempt
   try {
@@ -192,9 +205,9 @@ function replay (gateway: Gateway, execution: Execution, row: Row): RowVerdict {
   const answer = storedAnswer(row)
   if (answer === null) return undecodable(gateway, execution)
   const leaseMs = execution.visit.claim.leaseMs
-  gateway.recent.keepRow(execution.visit.name, row, answer, leaseMs)
+  gateway.recent.keepRow(execution.visit.name, row, answer, leaseMs, execution.askedAtMs)
   return {
-    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs) },
+    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs, execution.askedAtMs) },
     lock: 'copy',
     row
   }
@@ -226,7 +239,7 @@ async function dispose (gateway: Gateway, execution: Execution, decided: RowVerd
   }
   const answer = storedAnswer(row) ?? { status: row.status ?? 0, headers: [], body: Buffer.alloc(0) }
   const state = row.state === 'consumed' ? 'consumed' : 'completed'
-  await gateway.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer }, row.keepLeftMs ?? 0, claim.leaseMs)
+  await gateway.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer }, row.keepLeftMs ?? 0, claim.leaseMs, execution.askedAtMs)
 }
 
 // ---------------------------------------------------------------- small things

@@ -90,6 +90,10 @@ export class Execution {
   /** The upstream answered and the arbiter has not taken it yet. */
   unsettled = false
   won = false
+  /** A look at the arbiter has shown a row of this record: somebody knows the key. */
+  rowSeen = false
+  /** Monotonic, before the last statement of the claim: what it showed is no younger than that (P10). */
+  askedAtMs = 0
   sending: Sending | null = null
   sentAtMs: number | null = null
   /** Bytes of the answer that count against the gateway's buffers. */
@@ -165,7 +169,7 @@ async function send (gateway: Gateway, execution: Execution): Promise<UpstreamRe
   const { clock, upstream } = gateway.world
   const { route, asked } = visit
   const sending = upstream.send({
-    origin: route.upstream.origin,
+    upstream: route.upstream,
     method: asked.method,
     target: asked.target,
     headers: guardedRequestHeaders(visit.rawHeaders, {

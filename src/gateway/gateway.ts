@@ -3,8 +3,9 @@
  * way of a request through it stands in handle.ts; this file keeps the books.
  */
 import { encodeHeaders } from '../core/codec.ts'
+import { OWNER_BYTES } from '../core/record.ts'
 import type { Answer, Settlement, Token } from '../core/record.ts'
-import { StoreUnavailable } from '../errors.ts'
+import { StoreRejected } from '../errors.ts'
 import type { Copy, Lapsed } from '../ports.ts'
 import { Budget } from './budget.ts'
 import { Contact } from './contact.ts'
@@ -88,6 +89,7 @@ export class Gateway {
   }
 
   startLease (execution: Execution, reading: ClockReading): void {
+    execution.askedAtMs = reading.monotonicMs
     execution.leaseEndsAtMs = reading.monotonicMs + execution.visit.claim.leaseMs
     execution.clockOffsetMs = reading.offsetMs
   }
@@ -103,27 +105,37 @@ export class Gateway {
   }
 
   /** What clients are told: one lease before the row's end, when every copy has ended too (P10). */
-  expiresAtMs (keepLeftMs: number, leaseMs: number): number {
-    return this.world.clock.wallMs() + Math.max(0, keepLeftMs - leaseMs)
+  expiresAtMs (keepLeftMs: number, leaseMs: number, askedAtMs: number): number {
+    const { clock } = this.world
+    return clock.wallMs() + Math.max(0, keepLeftMs - leaseMs - (clock.monotonicMs() - askedAtMs))
   }
 
   completion (token: Token, keepMs: number, answer: Answer): Settlement {
     return { token, outcome: 'completed', keepMs, status: answer.status, headers: encodeHeaders(answer.headers), body: answer.body, reason: null }
   }
 
-  /** My lock becomes a copy that ends one lease before the row; where there is no time left for one, it goes. */
-  async swapForCopy (id: Buffer, owner: Buffer, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number): Promise<void> {
-    const { locks, copyTtlMs } = this.world
-    const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs))
+  /**
+   * My lock becomes a copy that ends one lease before the row; where there is no time left for one, it goes. `askedAtMs`:
+   * before the statement that said `keepLeftMs` — a process that was stopped since then must not keep the past (P10).
+   */
+  async swapForCopy (id: Buffer, owner: Buffer, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number, askedAtMs: number): Promise<void> {
+    const { locks, copyTtlMs, clock } = this.world
+    const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
     if (ttlMs <= 0) return locks.unlock(id, owner)
-    await locks.swap(id, owner, { kind: 'copy', copy: { ...copy, expiresAtMs: this.expiresAtMs(keepLeftMs, leaseMs) } }, ttlMs)
+    await locks.swap(id, owner, { kind: 'copy', copy: { ...copy, expiresAtMs: this.expiresAtMs(keepLeftMs, leaseMs, askedAtMs) } }, ttlMs)
   }
 
   /** Own token found indeterminate: unsent, so it is released and the claim made anew, by a new owner (protocol §5). */
   async redraw (execution: Execution, attempt: number): Promise<void> {
     const { records, locks, random } = this.world
     const { id, claim, route } = execution.visit
-    await records.settle({ token: { id, owner: execution.owner, attempt }, outcome: 'released', keepMs: route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
+    const token = { id, owner: execution.owner, attempt }
+    try {
+      await records.settle({ token, outcome: 'released', keepMs: route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
+    } catch (error) {
+      this.background(this.releaseUnsent(token, route.idempotency.retentionMs))
+      throw error
+    }
     await locks.unlock(id, execution.owner)
     execution.owner = random.bytes(OWNER_BYTES)
     await locks.lock(id, { owner: execution.owner, fingerprint: claim.fingerprint, lockedAtMs: this.world.clock.wallMs() }, claim.leaseMs)
@@ -148,7 +160,7 @@ export class Gateway {
         this.world.locks.wake(token.id)
         return
       } catch (error) {
-        if (!(error instanceof StoreUnavailable)) throw error
+        if (error instanceof StoreRejected) throw error
         await this.pause(RELEASE_PAUSE_MS)
       }
     }
@@ -204,5 +216,4 @@ export class Gateway {
   }
 }
 
-const OWNER_BYTES = 16
 const IDLE_LOOK_MS = 20

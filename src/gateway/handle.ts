@@ -67,6 +67,7 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   if (recent !== null) return fromRecent(visit, recent)
   const running = gateway.executions.get(visit.name)
   if (running !== undefined) return join(gateway, visit, running, patienceMs)
+  if (gateway.refusing) return { kind: 'rejected', code: 'draining', close: true }
   if (gateway.executions.size >= gateway.world.limits.executions) return rejected('overloaded')
   return begin(gateway, visit)
 }
@@ -100,17 +101,26 @@ async function discardStream (ending: Ending): Promise<void> {
 // ---------------------------------------------------------------- somebody else's execution, in this process
 
 async function join (gateway: Gateway, visit: Visit, execution: Execution, patienceMs: number): Promise<Outcome> {
+  if (!enterWait(gateway)) return inFlight(gateway, execution, false)
+  try {
+    return await joined(gateway, visit, execution, patienceMs)
+  } finally {
+    leaveWait(gateway)
+  }
+}
+
+async function joined (gateway: Gateway, visit: Visit, execution: Execution, patienceMs: number): Promise<Outcome> {
   const verdict = await execution.verdict.promise
   const comparison = sameRequest(visit.asked, visit.claim.fingerprint, execution.visit.claim.fingerprint)
   if (!execution.mayFollow(verdict)) {
     // What it was told holds for this request only if it asked the same; else this request asks for itself.
     return comparison === 'same' ? fromVerdict(verdict) : attempt(gateway, visit, patienceMs)
   }
-  // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9).
-  if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') return { kind: 'mismatch' }
-  if (!enterWait(gateway)) return inFlight(gateway, execution, false)
+  if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') {
+    // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9). Sent unprotected, there is no row.
+    return verdict.kind === 'won' ? { kind: 'mismatch' } : inFlight(gateway, execution, false)
+  }
   const ending = await within(gateway.world.clock, patienceMs, execution.ending.promise)
-  leaveWait(gateway)
   return ending === OUT_OF_PATIENCE ? inFlight(gateway, execution, false) : fromEndingOfAnother(ending)
 }
 
@@ -134,7 +144,8 @@ function inFlight (gateway: Gateway, execution: Execution, starter: boolean): Ou
 
 function fromRecent (visit: Visit, recent: RecentAnswer): Outcome {
   const comparison = sameRequest(visit.asked, visit.claim.fingerprint, recent.fingerprint)
-  if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') return { kind: 'mismatch' }
+  if (comparison === 'unknown') return { kind: 'unknown', timedOut: false }
+  if (comparison === 'different' && visit.route.idempotency.onMismatch.action === 'reject') return { kind: 'mismatch' }
   if (recent.state === 'consumed') return { kind: 'not-kept', originalStatus: recent.answer.status }
   return { kind: 'replayed', answer: recent.answer, expiresAtMs: recent.expiresAtMs }
 }

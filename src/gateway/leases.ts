@@ -36,10 +36,6 @@ export class Leases {
     this.#held.delete(execution)
   }
 
-  owners (): Buffer[] {
-    return Array.from(this.#held, execution => execution.owner)
-  }
-
   stop (): void {
     this.#cancelTick?.()
     this.#cancelTick = null

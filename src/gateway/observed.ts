@@ -13,7 +13,8 @@ export function observed (records: RecordStore, contact: Contact): RecordStore {
       contact.kept()
       return result
     } catch (error) {
-      if (error instanceof StoreUnavailable) contact.broken()
+      // A refusal is an answer: somebody's lock on one row says nothing about the database.
+      if (error instanceof StoreUnavailable) error.answered ? contact.kept() : contact.broken()
       throw error
     }
   }

@@ -38,30 +38,29 @@ export class RecentAnswers {
   }
 
   /** After an acknowledged settle. */
-  keepSettled (name: string, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number): void {
-    this.#keep(name, copy, keepLeftMs - leaseMs, leaseMs)
+  keepSettled (name: string, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number, askedAtMs: number): void {
+    this.#keep(name, copy, keepLeftMs - leaseMs, leaseMs, askedAtMs)
   }
 
   /** After a look at the committed row. */
-  keepRow (name: string, row: Row, answer: Answer, leaseMs: number): void {
+  keepRow (name: string, row: Row, answer: Answer, leaseMs: number, askedAtMs: number): void {
     const state = row.state === 'consumed' ? 'consumed' : 'completed'
-    this.#keep(name, { state, fingerprint: row.fingerprint, answer }, (row.keepLeftMs ?? 0) - leaseMs, leaseMs)
+    this.#keep(name, { state, fingerprint: row.fingerprint, answer }, (row.keepLeftMs ?? 0) - leaseMs, leaseMs, askedAtMs)
   }
 
   /** From Redis, whose copies end one lease before the row. */
-  keepCopy (name: string, copy: Copy, leaseMs: number): void {
-    this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs(), leaseMs)
+  keepCopy (name: string, copy: Copy, leaseMs: number, askedAtMs: number): void {
+    const sinceMs = this.#clock.monotonicMs() - askedAtMs
+    this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs() + sinceMs, leaseMs, askedAtMs)
   }
 
-  forget (name: string): void {
-    this.#entries.delete(name)
-  }
-
-  #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'>, leftMs: number, leaseMs: number): void {
+  /** Everything counts from before the statement: this process may have been stopped between its reply and now. */
+  #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'>, leftMs: number, leaseMs: number, askedAtMs: number): void {
     const { state, fingerprint, answer } = settled
-    const livesMs = Math.min(leftMs, leaseMs)
-    if (livesMs <= 0) return
-    this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: this.#clock.wallMs() + leftMs, endsAtMs: this.#clock.monotonicMs() + livesMs })
+    const now = this.#clock.monotonicMs()
+    const endsAtMs = askedAtMs + Math.min(leftMs, leaseMs)
+    if (endsAtMs <= now) return
+    this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: this.#clock.wallMs() + leftMs - (now - askedAtMs), endsAtMs })
   }
 }
 

@@ -10,6 +10,7 @@ import { StoreRejected } from '../errors.ts'
 import type { UpstreamResult } from '../ports.ts'
 import type { Ending, Execution } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import type { AnswerBody } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 
 /** How long waiters wait for the settle once the upstream has answered; the settle goes on after that (E6). */
@@ -21,13 +22,16 @@ const RETRY_LONGEST_MS = 2_000
 /** What is to be written, and what is said to those who wait once it is (or, `stored: false`, while it is not). */
 interface Plan {
   readonly settlement: Settlement
-  readonly ending: (stored: boolean, keepLeftMs: number) => Ending
+  readonly ending: (stored: Stored | null) => Ending
   /** The answer as it is kept: goes to the LRU and to Redis after the acknowledgement. */
   readonly kept: Answer | null
 }
 
+type Stored = Extract<Settled, { kind: 'stored' }>
+
 type Settled =
-  | { readonly kind: 'stored', readonly keepLeftMs: number }
+  /** `askedAtMs`: monotonic, before the statement that said so. */
+  | { readonly kind: 'stored', readonly keepLeftMs: number, readonly askedAtMs: number }
   /** Stored, but less than was asked: the store refuses the content for ever (P7). */
   | { readonly kind: 'degraded' }
   /** The record is somebody else's now, or gone. */
@@ -44,8 +48,17 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   if (early === OUT_OF_PATIENCE) await giveUnsettled(gateway, execution, plan)
   const settled = early === OUT_OF_PATIENCE ? await settling : early
   execution.unsettled = false
+  // Settled: a renewal would only find that there is nothing left to renew.
+  gateway.leases.drop(execution)
   execution.ending.resolve(endingOf(gateway, execution, plan, settled))
+  if (result.kind === 'stream') await endStream(execution, result.body)
   if (settled.kind !== 'abandoned') await tell(gateway, execution, plan, settled)
+}
+
+/** Somebody else's answer is given instead of the stream: read it to its end, or its connection is held for ever. */
+async function endStream (execution: Execution, body: AnswerBody): Promise<void> {
+  const ending = await execution.ending.promise
+  if (ending.kind !== 'streamed') body.destroy()
 }
 
 // ---------------------------------------------------------------- the plan
@@ -54,8 +67,9 @@ function planOf (gateway: Gateway, execution: Execution, result: UpstreamResult)
   switch (result.kind) {
     case 'unsent': return planUnsent(execution, result.code)
     case 'lost': {
-      noteIndeterminate(gateway, execution, { stage: 'during', code: result.code }, result.status)
-      return planUnknown(execution, { stage: result.code === 'DRAIN' ? 'drain' : 'during', code: result.code }, result.status, () => ({ kind: 'unknown', timedOut: result.timedOut }))
+      const reason: UnknownReason = { stage: result.code === 'DRAIN' ? 'drain' : 'during', code: result.code }
+      noteIndeterminate(gateway, execution, reason, result.status)
+      return planUnknown(execution, reason, result.status, () => ({ kind: 'unknown', timedOut: result.timedOut }))
     }
     case 'answer': return planAnswer(gateway, execution, result.answer)
     case 'stream': return planStream(gateway, execution, result)
@@ -106,7 +120,13 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
   }
   return {
     settlement: { ...settlementOf(execution, 'completed', keepMs), status: raw.status, headers: encodeHeaders(kept.headers), body: raw.body },
-    ending: (stored, keepLeftMs) => ({ kind: 'answered', answer, kept, stored, expiresAtMs: stored ? gateway.expiresAtMs(keepLeftMs, policy.leaseMs) : null }),
+    ending: stored => ({
+      kind: 'answered',
+      answer,
+      kept,
+      stored: stored !== null,
+      expiresAtMs: stored === null ? null : gateway.expiresAtMs(stored.keepLeftMs, policy.leaseMs, stored.askedAtMs)
+    }),
     kept
   }
 }
@@ -122,7 +142,7 @@ function planStream (gateway: Gateway, execution: Execution, result: Extract<Ups
   const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : ttlMs ?? policy.retentionMs
   return {
     settlement: { ...settlementOf(execution, as, keepMs), status: result.status, reason },
-    ending: stored => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored }),
+    ending: stored => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored: stored !== null }),
     kept: as === 'consumed' ? { status: result.status, headers: [], body: Buffer.alloc(0) } : null
   }
 }
@@ -165,6 +185,7 @@ async function settleUntilDone (gateway: Gateway, execution: Execution, wanted: 
 
 async function settleOnce (gateway: Gateway, execution: Execution, settlement: Settlement): Promise<Settled> {
   const { records, clock } = gateway.world
+  const askedAtMs = clock.monotonicMs()
   let result = await records.settle(settlement)
   if (result.kind === 'refused' && result.row === null) {
     // The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept (H2 of the review).
@@ -172,14 +193,14 @@ async function settleOnce (gateway: Gateway, execution: Execution, settlement: S
     if (!young || settlement.outcome === 'released') return { kind: 'fenced', row: null }
     result = await records.settleLost(settlement, execution.claim)
   }
-  if (result.kind === 'settled') return { kind: 'stored', keepLeftMs: result.keepLeftMs }
-  return refusedBy(execution, settlement, result.row)
+  if (result.kind === 'settled') return { kind: 'stored', keepLeftMs: result.keepLeftMs, askedAtMs }
+  return refusedBy(execution, settlement, result.row, askedAtMs)
 }
 
 /** Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. */
-function refusedBy (execution: Execution, settlement: Settlement, row: Row | null): Settled {
+function refusedBy (execution: Execution, settlement: Settlement, row: Row | null, askedAtMs: number): Settled {
   const mine = row !== null && row.owner.equals(execution.owner) && row.attempt === execution.attempt
-  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator') return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs }
+  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator') return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs, askedAtMs }
   return { kind: 'fenced', row }
 }
 
@@ -200,17 +221,19 @@ async function giveUnsettled (gateway: Gateway, execution: Execution, plan: Plan
   execution.unsettled = true
   gateway.holdUnsettled(execution, plan.settlement.body?.length ?? 0)
   log.error({ record: visit.name, route: visit.route.name, outcome: plan.settlement.outcome }, 'the arbiter does not take the outcome; the answer is given unsettled and settling goes on')
-  execution.ending.resolve(plan.ending(false, 0))
+  execution.ending.resolve(plan.ending(null))
   if (plan.settlement.outcome !== 'completed' || plan.kept === null) return
   const copy = { owner: execution.owner, attempt: execution.attempt, fingerprint: visit.claim.fingerprint, keepMs: plan.settlement.keepMs, answer: plan.kept }
-  await locks.swap(visit.id, execution.owner, { kind: 'unsettled', copy }, gateway.world.copyTtlMs)
+  // It ends before a row that is settled from now on can have been swept: a copy without a row then means a lost row.
+  const ttlMs = Math.floor(Math.min(gateway.world.copyTtlMs, plan.settlement.keepMs - visit.claim.leaseMs))
+  if (ttlMs > 0) await locks.swap(visit.id, execution.owner, { kind: 'unsettled', copy }, ttlMs)
 }
 
 function endingOf (gateway: Gateway, execution: Execution, plan: Plan, settled: Settled): Ending {
   switch (settled.kind) {
-    case 'stored': return plan.ending(true, settled.keepLeftMs)
+    case 'stored': return plan.ending(settled)
     case 'degraded':
-    case 'abandoned': return plan.ending(false, 0)
+    case 'abandoned': return plan.ending(null)
     case 'fenced': return fencedEnding(gateway, execution, plan, settled.row)
   }
 }
@@ -220,10 +243,10 @@ function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: 
   const { route, name } = execution.visit
   gateway.world.meter.settleFenced(route.name)
   gateway.world.log.warn({ record: name, route: route.name, attempt: execution.attempt, state: row?.state ?? 'none', rowAttempt: row?.attempt ?? null }, 'settle was fenced: the record is not ours any more')
-  if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.ending(false, 0)
+  if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.ending(null)
   const headers = decodeHeaders(row.headers)
-  if (headers === null) return plan.ending(false, 0)
-  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, route.idempotency.leaseMs) }
+  if (headers === null) return plan.ending(null)
+  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, route.idempotency.leaseMs, gateway.world.clock.monotonicMs()) }
 }
 
 /** Copies, unlocks and wake-ups: after the acknowledgement, never before (I11). Nobody waits for them. */
@@ -233,8 +256,8 @@ async function tell (gateway: Gateway, execution: Execution, plan: Plan, settled
   const outcome = plan.settlement.outcome
   if (settled.kind === 'stored' && plan.kept !== null && (outcome === 'completed' || outcome === 'consumed')) {
     const copy = { state: outcome, attempt: execution.attempt, fingerprint: visit.claim.fingerprint, answer: plan.kept }
-    gateway.recent.keepSettled(visit.name, copy, settled.keepLeftMs, visit.claim.leaseMs)
-    await gateway.swapForCopy(visit.id, execution.owner, copy, settled.keepLeftMs, visit.claim.leaseMs)
+    gateway.recent.keepSettled(visit.name, copy, settled.keepLeftMs, visit.claim.leaseMs, settled.askedAtMs)
+    await gateway.swapForCopy(visit.id, execution.owner, copy, settled.keepLeftMs, visit.claim.leaseMs, settled.askedAtMs)
   } else {
     await locks.unlock(visit.id, execution.owner)
   }

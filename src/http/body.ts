@@ -3,6 +3,7 @@
  * what it reserved when the body does not come to be.
  */
 import type { IncomingMessage } from 'node:http'
+import { Gathering } from '../core/gathering.ts'
 import type { BodyResult } from '../gateway/admission.ts'
 
 /** A body must be whole by then: 8 MiB in a minute is 1.1 Mbit/s, slower than any client worth waiting for. */
@@ -19,9 +20,10 @@ export interface BodyBounds {
 export async function readBody (raw: IncomingMessage, begin: () => void, { bytesMax, reserve, release, timeoutMs }: BodyBounds): Promise<BodyResult> {
   const declared = raw.headers['content-length']
   if (declared !== undefined && Number(declared) > bytesMax) return { kind: 'too-large' }
+  // Gone while its credential was looked at: 'close' does not come again.
+  if (raw.destroyed && !raw.complete) return { kind: 'gone' }
   begin()
-  const chunks: Buffer[] = []
-  let bytes = 0
+  const body = new Gathering(bytesMax, reserve)
   let over = false
   const { promise, resolve } = Promise.withResolvers<BodyResult>()
   const fail = (kind: Exclude<BodyResult['kind'], 'body'>): void => {
@@ -29,18 +31,16 @@ export async function readBody (raw: IncomingMessage, begin: () => void, { bytes
     if (over) return
     over = true
     raw.off('data', onData)
-    release(bytes)
+    release(body.held)
     resolve({ kind })
   }
   const onData = (chunk: Buffer): void => {
-    if (bytes + chunk.length > bytesMax) return fail('too-large')
-    if (!reserve(chunk.length)) return fail('no-room')
-    chunks.push(chunk)
-    bytes += chunk.length
+    const added = body.add(chunk)
+    if (added !== 'taken') fail(added === 'large' ? 'too-large' : 'no-room')
   }
   const onEnd = (): void => {
     over = true
-    resolve({ kind: 'body', body: chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, bytes) })
+    resolve({ kind: 'body', body: body.whole(), heldBytes: body.held })
   }
   const onGone = (): void => fail('gone')
   const timer = setTimeout(fail, timeoutMs, 'too-slow')

@@ -6,6 +6,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { problem } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
+import { requestIdOf } from './request-id.ts'
 
 export class Connections {
   readonly #problemBaseUri: string
@@ -19,7 +20,15 @@ export class Connections {
   watch (server: Server): void {
     server.prependListener('request', (request, response) => { this.#note(request.socket, response) })
     // Whoever takes the request says 100 (or a final answer) in its own time: see mayContinue.
+    // Only 100-continue is known (RFC 9110 10.1.1).
+    server.on('checkExpectation', (request, response) => { this.#refuseExpectation(request, response) })
     server.on('checkContinue', (request, response) => { server.emit('request', request, response) })
+  }
+
+  #refuseExpectation (request: IncomingMessage, response: ServerResponse): void {
+    const { status, headers, body } = problem('bad-request', { status: 417, detail: 'The only expectation that is understood is 100-continue.', requestId: requestIdOf(request), base: this.#problemBaseUri })
+    response.writeHead(status, [...headers, 'Connection', 'close', 'Content-Length', String(body.length)])
+    response.end(body)
   }
 
   #note (socket: Socket, response: ServerResponse): void {
@@ -30,8 +39,12 @@ export class Connections {
 
   /** What the parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */
   refuse (error: Error & { readonly code?: string }, socket: Socket): void {
-    if (error.code === 'ECONNRESET' || !socket.writable || this.#answering(socket)) {
+    if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
+      return
+    }
+    if (this.#answering(socket)) {
+      this.#closeAfterAnswers(socket)
       return
     }
     const code = codeOf(error)
@@ -39,6 +52,14 @@ export class Connections {
     let head = `HTTP/1.1 ${status} ${code}\r\n`
     for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`
     socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`), body]))
+  }
+
+  /** What is executed gets its own answer, and nothing more is read behind it. */
+  #closeAfterAnswers (socket: Socket): void {
+    socket.pause()
+    const open = this.#open.get(socket) ?? new Set()
+    for (const response of open) response.once('close', () => { if (open.size === 0) socket.destroy() })
+    for (const response of open) response.once('finish', () => { if (open.size <= 1) socket.end() })
   }
 
   /**

@@ -4,7 +4,7 @@
  */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { headerLines, headerValue } from '../core/headers.ts'
+import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
 import { parseKey } from '../core/key.ts'
 import type { GuardedRoute, Route } from '../core/policy.ts'
 import type { GuardedRequest } from '../gateway/admission.ts'
@@ -38,7 +38,7 @@ export class GuardedRequests {
 
   onRequest (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction): void {
     const { raw } = request
-    const refusal = hostRefusal(raw)
+    const refusal = hostRefusal(raw) ?? requestRefusal(raw.rawHeaders, 'idempotency-key')
     if (refusal !== null) {
       void reply.header('connection', 'close')
       sendProblem(reply, 'bad-request', request.id, this.#options.problemBaseUri, { detail: refusal })

@@ -76,7 +76,8 @@ function additions (options: ServerOptions, request: FastifyRequest, headers: He
 const HANDSHAKE = /^(sec-websocket-|connection$|upgrade$|host$|content-length$)/
 
 function webSocketHeaders (options: ServerOptions, request: FastifyRequest, base: HeaderRecord): HeaderRecord {
-  const sent = Object.entries(request.headers).filter(([name]) => !HANDSHAKE.test(name))
+  const listed = connectionListed(request.raw.rawHeaders)
+  const sent = Object.entries(request.headers).filter(([name]) => !HANDSHAKE.test(name) && !listed.has(name))
   return { ...base, ...additions(options, request, Object.fromEntries(sent)) }
 }
 
@@ -91,6 +92,8 @@ type Fault = Error & { readonly code?: string, readonly statusCode?: number }
 function fail (options: ServerOptions, request: FastifyRequest, reply: FastifyReply, error: Fault): void {
   const code = problemOf(error)
   const refusedStatus = code === 'bad-request' ? error.statusCode ?? 400 : null
+  // What an upstream said before it broke off is not said about a problem of ours.
+  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name)
   options.log.warn({ requestId: request.id, code, error: rootOf(error).message, fault: rootOf(error).code }, 'pass-through failed')
   sendProblem(reply, code, request.id, options.problemBaseUri, {
     ...(refusedStatus === null ? {} : { status: refusedStatus, detail: error.message })

@@ -3,6 +3,7 @@
  * and in front of it the guarded way as an onRequest hook. Nothing here knows what a record is.
  */
 import { METHODS } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -25,6 +26,14 @@ const KEEP_ALIVE_MS = 72_000
 const PARAM_LENGTH_MAX = HEAD_BYTES_MAX
 /** Fastify routes these by itself or Node never hands them over as requests. */
 const NOT_ROUTED = new Set(['CONNECT'])
+
+/**
+ * Only a WebSocket may take its connection over. Any other request that names an `Upgrade` (curl --http2 and Java's client
+ * do with every POST) is an ordinary one with a body: Node would otherwise stop reading at its head.
+ */
+function isWebSocket (request: IncomingMessage): boolean {
+  return request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket'
+}
 
 export interface ServerOptions {
   readonly gateway: Gateway
@@ -54,7 +63,7 @@ export async function createServer (options: ServerOptions): Promise<FastifyInst
     genReqId: requestIdOf,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     // A missing Host is refused by us, in our shape.
-    http: { headersTimeout: HEADERS_TIMEOUT_MS, maxHeaderSize: HEAD_BYTES_MAX, requireHostHeader: false },
+    http: { headersTimeout: HEADERS_TIMEOUT_MS, maxHeaderSize: HEAD_BYTES_MAX, requireHostHeader: false, shouldUpgradeCallback: isWebSocket },
     clientErrorHandler: (error, socket) => { connections.refuse(error, socket) },
     frameworkErrors: (error, request, reply) => { sendProblem(reply as unknown as FastifyReply, 'bad-request', request.id, options.problemBaseUri, { detail: error.message }) }
   })

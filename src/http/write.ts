@@ -13,7 +13,7 @@ const LINGER_MS = 2_000
 /** A client that does not read for so long has gone. */
 const STALLED_MS = 60_000
 
-/** Bytes of body written. Never rejects. */
+/** Bytes of body written. Rejects only for headers that Node refuses to write. */
 export async function writeReply (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean): Promise<number> {
   const close = reply.close || closing || !raw.complete
   if (close) reply.headers.push('Connection', 'close')
@@ -22,6 +22,8 @@ export async function writeReply (raw: IncomingMessage, response: ServerResponse
   const empty = !mayHaveBody(reply.status)
   if (!empty) reply.headers.push('Content-Length', String(reply.body.length))
   response.writeHead(reply.status, reply.headers)
+  // An answer that nobody reads is not held for ever. Progress starts the time anew.
+  response.setTimeout(STALLED_MS, () => { response.destroy() })
   if (raw.complete) response.end(empty ? undefined : reply.body)
   else await lingeringEnd(raw, response, reply.body)
   return empty ? 0 : reply.body.length
@@ -61,6 +63,7 @@ async function writeStream (response: ServerResponse, reply: Reply, body: Exclud
   } catch {
     // The upstream broke off. The connection is cut rather than ended, so that nobody takes the part for the whole.
     response.destroy()
+    body.destroy()
   }
   return bytes
 }

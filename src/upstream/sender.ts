@@ -6,12 +6,13 @@
  * Never: RetryAgent, pipelining, `idempotent: true`, HTTP/2 — each would let undici send again or out of turn. Only npm
  * undici >= 7.28 drops an answer too many that an upstream writes onto an idle connection (E4b).
  */
-import { Pool } from 'undici'
+import { buildConnector, Pool } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { RawHeaders } from '../core/record.ts'
 import { headerValue } from '../core/headers.ts'
 import type { UpstreamPolicy } from '../core/policy.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../ports.ts'
+import { Gathering } from '../core/gathering.ts'
 import { AnswerStream } from './answer-stream.ts'
 
 /** Answers that are never buffered, whatever their size: they may never end. */
@@ -24,11 +25,11 @@ export class UndiciUpstream implements Upstream {
 
   constructor (upstreams: readonly UpstreamPolicy[]) {
     for (const upstream of upstreams) {
-      this.#pools.set(upstream.origin, new Pool(upstream.origin, {
+      this.#pools.set(poolName(upstream), new Pool(upstream.origin, {
         connections: upstream.connectionsMax,
         pipelining: 1,
         allowH2: false,
-        connect: { timeout: upstream.connectTimeoutMs },
+        connect: connector(upstream.connectTimeoutMs),
         keepAliveTimeout: upstream.keepAliveMs,
         keepAliveMaxTimeout: upstream.keepAliveMs,
         // The execution's own timer is the hard limit; these only catch what it cannot see.
@@ -39,7 +40,7 @@ export class UndiciUpstream implements Upstream {
   }
 
   send (request: UpstreamRequest, maySend: () => boolean): Sending {
-    const pool = this.#pools.get(request.origin)
+    const pool = this.#pools.get(poolName(request.upstream))
     if (pool === undefined) return { result: Promise.resolve({ kind: 'unsent', code: 'NO_UPSTREAM' }), cancel: () => {} }
     const exchange = new Exchange(request, maySend)
     try {
@@ -60,6 +61,27 @@ export class UndiciUpstream implements Upstream {
   }
 }
 
+/** Two upstreams may share an origin and differ in their time-outs. */
+function poolName ({ name, origin }: UpstreamRequest['upstream']): string {
+  return `${name} ${origin}`
+}
+
+/**
+ * undici takes a reset in the middle of a body that only the end of its connection delimits for that end, and reports
+ * success (7.30, for a habit of macOS). A reset is never the end of an answer (RFC 9112 8): under another code it is the
+ * error that it is. Our listener stands before undici's own.
+ */
+function connector (timeoutMs: number): buildConnector.connector {
+  const connect = buildConnector({ timeout: timeoutMs, allowH2: false })
+  return (options, callback) => {
+    connect(options, (...[error, socket]: buildConnector.CallbackArgs) => {
+      if (error !== null) return callback(error, null)
+      socket.prependListener('error', (fault: NodeJS.ErrnoException) => { if (fault.code === 'ECONNRESET') fault.code = 'UPSTREAM_RESET' })
+      callback(null, socket)
+    })
+  }
+}
+
 /** One sending, as undici's handler. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly result = Promise.withResolvers<UpstreamResult>()
@@ -71,13 +93,13 @@ class Exchange implements Dispatcher.DispatchHandler {
   #cancelled: { readonly code: string, readonly timedOut: boolean } | null = null
   #status: number | null = null
   #headers: RawHeaders = []
-  #chunks: Buffer[] = []
-  #bytes = 0
+  readonly #body: Gathering
   #stream: AnswerStream | null = null
 
   constructor (request: UpstreamRequest, maySend: () => boolean) {
     this.#request = request
     this.#maySend = maySend
+    this.#body = new Gathering(request.responseBytesMax, request.reserve)
   }
 
   cancel (code: string, timedOut: boolean): void {
@@ -90,6 +112,8 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onRequestStart (controller: Dispatcher.DispatchController): void {
     this.#controller = controller
+    // undici reserves the right to call twice for one request; the first call was the only sending there is.
+    if (this.#started) return controller.abort(new Error('SENT_ALREADY'))
     if (this.#cancelled === null && this.#maySend()) {
       this.#started = true
       return
@@ -103,7 +127,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (status < STATUS_MIN) return
     this.#status = status
     this.#headers = latin1(rawHeadersOf(controller))
-    const fault = status > STATUS_MAX ? 'BAD_STATUS' : this.#headers.every(isFieldText) ? null : 'BAD_HEADER'
+    const fault = faultOf(status, this.#headers)
     if (fault !== null) {
       controller.abort(new Error(fault))
       return
@@ -112,15 +136,17 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#stream === null && !this.#buffer(chunk)) this.#beginStream(controller)
-    else if (this.#stream === null) return
+    if (this.#stream === null) {
+      if (this.#body.add(chunk) === 'taken') return
+      this.#beginStream(controller)
+    }
     if (!this.#stream?.push(chunk)) controller.pause()
   }
 
   onResponseEnd (): void {
     if (this.#stream !== null) return this.#stream.end()
     if (this.#status === null) return this.#lose('NO_ANSWER')
-    this.result.resolve({ kind: 'answer', answer: { status: this.#status, headers: this.#headers, body: joined(this.#chunks, this.#bytes) } })
+    this.result.resolve({ kind: 'answer', answer: { status: this.#status, headers: this.#headers, body: this.#body.whole() } })
   }
 
   onResponseError (_controller: unknown, error: Error): void {
@@ -134,14 +160,6 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.result.resolve({ kind: 'lost', code, timedOut, status: this.#status })
   }
 
-  /** false: over a bound; the chunk is not kept. */
-  #buffer (chunk: Buffer): boolean {
-    if (this.#bytes + chunk.length > this.#request.responseBytesMax || !this.#request.reserve(chunk.length)) return false
-    this.#chunks.push(chunk)
-    this.#bytes += chunk.length
-    return true
-  }
-
   #declaredTooLarge (): boolean {
     const declared = headerValue(this.#headers, 'content-length')
     return declared !== null && Number(declared) > this.#request.responseBytesMax
@@ -150,8 +168,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   /** The head is given away before the rest is read: whoever settles it first may then read on. */
   #beginStream (controller: Dispatcher.DispatchController): void {
     const stream = new AnswerStream(controller)
-    for (const chunk of this.#chunks) stream.push(chunk)
-    this.#chunks = []
+    if (this.#body.length > 0) stream.push(this.#body.whole())
     this.#stream = stream
     this.result.resolve({ kind: 'stream', status: this.#status ?? 0, headers: this.#headers, body: stream })
   }
@@ -163,6 +180,15 @@ function streams (headers: RawHeaders): boolean {
 }
 
 /** undici's types leave the raw list out; it is set before onResponseStart. */
+/** Why this head is no answer that could be passed on as whole; null: it is one. */
+function faultOf (status: number, headers: RawHeaders): string | null {
+  if (status > STATUS_MAX) return 'BAD_STATUS'
+  if (!headers.every(isFieldText)) return 'BAD_HEADER'
+  const coding = headerValue(headers, 'transfer-encoding')
+  // undici takes off `chunked` and nothing else: the rest would be kept under a framing that is gone.
+  return coding === null || coding.trim().toLowerCase() === 'chunked' ? null : 'BAD_CODING'
+}
+
 /** What may stand in a field of ours too (RFC 9110 5.5); an answer with anything else is not passed on as if whole. */
 function isFieldText (text: string): boolean {
   return !NOT_FIELD_TEXT.test(text)
@@ -170,7 +196,7 @@ function isFieldText (text: string): boolean {
 
 // eslint-disable-next-line no-control-regex -- control characters are what it looks for
 const NOT_FIELD_TEXT = /[\x00-\x08\x0a-\x1f\x7f]/
-const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_HEADER'])
+const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_HEADER', 'BAD_CODING', 'SENT_ALREADY'])
 
 function rawHeadersOf (controller: Dispatcher.DispatchController): readonly Buffer[] {
   return (controller as Dispatcher.DispatchController & { readonly rawHeaders: readonly Buffer[] | null }).rawHeaders ?? []
@@ -178,10 +204,6 @@ function rawHeadersOf (controller: Dispatcher.DispatchController): readonly Buff
 
 function latin1 (raw: readonly Buffer[]): string[] {
   return raw.map(bytes => bytes.toString('latin1'))
-}
-
-function joined (chunks: readonly Buffer[], bytes: number): Buffer {
-  return chunks.length === 1 ? chunks[0] as Buffer : Buffer.concat(chunks, bytes)
 }
 
 /** Parser errors have no code (measured with undici 7.30.2). */

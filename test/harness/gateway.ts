@@ -88,7 +88,7 @@ export interface TestGatewayOptions {
 
 export async function startGateway (t: TestContext, { routes, world: changes = {}, trustProxies = [], background = true, bodyTimeoutMs, passthroughTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
-  const upstreams = Array.from(new Map(routes.map(({ upstream }) => [upstream.origin, upstream])).values())
+  const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
   const world: World = {
     records: new MemoryStore({ nowMs }),

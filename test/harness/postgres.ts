@@ -86,9 +86,10 @@ async function startBinaries (binaries: string): Promise<PostgresServer> {
  * of one parent. What an earlier run left is removed.
  */
 function template (binaries: string, user: User | undefined): string {
-  const prefix = 'onceway-initdb-'
+  const prefix = 'onceway-template-'
   for (const name of readdirSync(tmpdir()).filter((name) => name.startsWith(prefix))) {
-    if (!lives(Number(name.slice(prefix.length)))) rmSync(join(tmpdir(), name), { recursive: true, force: true })
+    const pid = Number(name.slice(prefix.length))
+    if (Number.isInteger(pid) && !lives(pid)) rmSync(join(tmpdir(), name), { recursive: true, force: true })
   }
   // Whoever was adopted by init has no run to share with, and init lives for ever.
   const made = join(tmpdir(), `${prefix}${process.ppid === 1 ? process.pid : process.ppid}`)

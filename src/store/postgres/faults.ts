@@ -10,7 +10,7 @@ const STORE = 'postgres'
 /** The server itself said so: the transaction was rolled back. A batch that failed like this may be tried one by one. */
 export class RolledBack extends StoreUnavailable {
   constructor (operation: string, cause: unknown) {
-    super(STORE, operation, false, cause)
+    super(STORE, operation, false, cause, true)
   }
 }
 

@@ -25,6 +25,8 @@ export class Wakes {
   readonly #options: WakesOptions
   readonly #channels = new Map<string, Channel>()
   #client: Redis | null = null
+  /** The next time that everything is subscribed: one promise for all who wait for the connection. */
+  #subscribed = Promise.withResolvers<void>()
   #closed = false
 
   constructor (options: WakesOptions) {
@@ -55,7 +57,7 @@ export class Wakes {
     const channel: Channel = { watchers: new Set(), standing: Promise.resolve() }
     this.#channels.set(name, channel)
     const client = this.#client ??= this.#connect()
-    channel.standing = client.status === 'ready' ? subscribe(client, [name]) : whenReady(client)
+    channel.standing = client.status === 'ready' ? subscribe(client, [name]) : this.#subscribed.promise
     return channel
   }
 
@@ -70,7 +72,8 @@ export class Wakes {
   async #subscribeAll (client: Redis): Promise<void> {
     const names = [...this.#channels.keys()]
     if (names.length > 0) await subscribe(client, names)
-    client.emit('onceway:subscribed')
+    this.#subscribed.resolve()
+    this.#subscribed = Promise.withResolvers()
     for (const name of names) this.#wake(name)
   }
 
@@ -91,10 +94,6 @@ export class Wakes {
 /** Never rejects: what could not be subscribed is subscribed with the next connection. */
 async function subscribe (client: Redis, names: string[]): Promise<void> {
   await client.subscribe(...names).catch(() => {})
-}
-
-async function whenReady (client: Redis): Promise<void> {
-  await new Promise<void>((resolve) => { client.once('onceway:subscribed', () => { resolve() }) })
 }
 
 async function within (ms: number, standing: Promise<void>): Promise<void> {
