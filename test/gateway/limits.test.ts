@@ -41,19 +41,20 @@ test('a body for which there is no room gets 503 before any claim', async t => {
   const { answer, open } = slow()
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const world = await startGuarded(t, { answer, world: { records: records.store, limits: { ...LIMITS, bufferedBytes: 1000 } } })
-  const first = world.ask('one', { body: 'x'.repeat(900) })
+  // Three quarters are for requests; the rest is kept for answers.
+  const first = world.ask('one', { body: 'x'.repeat(700) })
   await world.witness.reached(1)
-  assert.equal(world.gateway.buffered.held, 900)
-  const refused = await world.ask('two', { body: 'x'.repeat(101) })
+  assert.equal(world.gateway.buffered.held, 700)
+  const refused = await world.ask('two', { body: 'x'.repeat(51) })
   assert.equal(refused.status, 503)
   assert.equal(refused.json.code, 'overloaded')
   assert.ok(Number(refused.headers['retry-after']) >= 1)
   assert.equal(records.calls('insert'), 1)
-  assert.equal(world.gateway.buffered.held, 900)
+  assert.equal(world.gateway.buffered.held, 700)
   open()
   await first
   await eventually(() => world.gateway.buffered.held === 0, 'the room is free again')
-  assert.equal((await world.ask('two', { body: 'x'.repeat(101) })).status, 201)
+  assert.equal((await world.ask('two', { body: 'x'.repeat(51) })).status, 201)
 })
 
 test('an answer for which there is no room is streamed and leaves a tombstone', async t => {
