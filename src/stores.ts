@@ -11,6 +11,7 @@ import { connectPostgres } from './store/postgres/open.ts'
 import type { PostgresConnection } from './store/postgres/open.ts'
 import { openRedis } from './store/redis/open.ts'
 import { openSqlite } from './store/sqlite/store.ts'
+import type { SqliteStore } from './store/sqlite/store.ts'
 
 /** Between two tries to reach the database at start. */
 const RETRY_MS = 1_000
@@ -33,8 +34,8 @@ export class Stores {
   opened = false
   /** What a dead process had left claimed in the embedded store. */
   lapsedAtStart: readonly Lapsed[] = []
-  /** A sentence, while the database answers but cannot be served from. */
-  blocked: string | null = null
+  #refusal: string | null = null
+  #embedded: SqliteStore | null = null
   readonly #config: Config
   readonly #options: StoresOptions
   #closing = false
@@ -46,6 +47,7 @@ export class Stores {
     if (postgres === null) {
       const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter })
       stores.lapsedAtStart = embedded.lapsedAtStart
+      stores.#embedded = embedded
       stores.#become(embedded)
       return stores
     }
@@ -63,6 +65,12 @@ export class Stores {
     this.where = whereOf(config)
   }
 
+  /** A sentence, while nothing can be served from the store and no waiting mends it. */
+  get blocked (): string | null {
+    const failure = this.#embedded?.failure ?? null
+    return failure === null ? this.#refusal : `the embedded store has ended (${failure.message}): start this process again`
+  }
+
   async close (): Promise<void> {
     this.#closing = true
     if (this.#retry !== null) clearTimeout(this.#retry)
@@ -77,7 +85,7 @@ export class Stores {
       if (!first) this.#options.log.info({ where: connection.where }, 'database reached')
     } catch (error) {
       if (error instanceof StartError && first) throw error
-      this.blocked = error instanceof StartError ? error.message : null
+      this.#refusal = error instanceof StartError ? error.message : null
       this.#options.log.warn({ where: connection.where, error: error instanceof Error ? error.message : String(error) }, 'database not reached; trying again')
       if (this.#closing) return
       this.#retry = setTimeout(() => { void this.#connect(connection, false) }, RETRY_MS)
@@ -87,7 +95,7 @@ export class Stores {
   #become (records: RecordStore): void {
     this.records.become(records)
     this.opened = true
-    this.blocked = null
+    this.#refusal = null
     const locks = this.#openLocks(records.installation)
     if (locks !== null) this.locks.become(locks)
   }

@@ -182,6 +182,7 @@ describe('sqlite: faults', () => {
     const check = assert.rejects(under, unavailable(true))
     await link.kill()
     await check
+    assert.notEqual(link.ended, null, 'what /readyz says: blocked')
     await assert.rejects(link.send([{ op: 'ping' }], 0), unavailable(false))
     await link.close()
   })

@@ -53,6 +53,9 @@ export class Link {
     })
   }
 
+  /** Why the thread is gone, or null while it is there. */
+  get ended (): Error | null { return this.#ended }
+
   /** One batch, one transaction; one result per call. Bounded by who sends: the store's lanes. */
   send (calls: readonly Call[], nowMs: number): Promise<unknown[]> {
     const operation = calls[0]?.op ?? 'nothing'

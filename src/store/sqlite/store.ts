@@ -88,6 +88,9 @@ export class SqliteStore implements RecordStore {
     this.#looks = this.#lane('looks', call => call.id)
   }
 
+  /** The worker is gone and nothing can be stored until the process starts anew; null: it is there. */
+  get failure (): Error | null { return this.#closing === null ? this.#link.ended : null }
+
   insert (claim: Claim): Promise<ClaimResult> {
     return this.#combined(this.#claims, { op: 'insert', claim })
   }
