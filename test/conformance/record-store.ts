@@ -52,7 +52,10 @@ function itself (open: OpenStore): void {
 
   test('a row whose state this build does not know is said to be undecodable', async t => {
     const world = await open(t)
-    if (world.corrupt === undefined) return
+    if (world.corrupt === null) {
+      assert.equal(world.store.name, 'memory', 'a store that can hold such a row must be tried with one')
+      return
+    }
     const claim = await bring(world, 'undecodable')
     const { state, owner, fingerprint } = await rowAt(world.store, claim.id)
     assert.deepEqual({ state, owner, fingerprint }, { state: 'undecodable', owner: claim.owner, fingerprint: claim.fingerprint })

@@ -15,10 +15,10 @@ export interface StoreWorld {
   readonly advance?: (ms: number) => Promise<void> | void
   /** A second handle on the same database, as another process would have. */
   readonly reopen?: () => Promise<RecordStore>
-  /** Gives the row a state that this build does not know, behind the store's back. */
-  readonly corrupt?: (id: Buffer) => Promise<void> | void
+  /** Gives the row a state that this build does not know, behind the store's back. null: a store of objects, which can hold none. */
+  readonly corrupt: ((id: Buffer) => Promise<void> | void) | null
   /** Audit rows, oldest first. */
-  readonly audits?: () => Promise<ReadonlyArray<{ action: string, who: string, why: string }>>
+  readonly audits: () => Promise<ReadonlyArray<{ action: string, who: string, why: string }>>
 }
 
 export type OpenStore = (t: TestContext) => Promise<StoreWorld>
