@@ -41,7 +41,9 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   const signalled = firstSignal(terminal)
   const demo = isDemo ? await startDemoUpstream() : null
   try {
-    const app = await startApp(configOf(options, terminal, demo?.url), { announce: terminal.out })
+    const config = configOf(options, terminal, demo?.url)
+    // Nobody routes traffic to a try-out: there is nobody to give notice to.
+    const app = await startApp(isDemo ? { ...config, drain: { ...config.drain, delayMs: 0 } } : config, { announce: terminal.out })
     if (isDemo) tryLines(app.url).forEach(terminal.out)
     await signalled
     await app.stop()
