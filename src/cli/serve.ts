@@ -43,7 +43,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   try {
     const config = configOf(options, terminal, demo?.url)
     // Nobody routes traffic to a try-out: there is nobody to give notice to.
-    const app = await startApp(isDemo ? { ...config, drain: { ...config.drain, delayMs: 0 } } : config, { announce: terminal.out })
+    const app = await startApp(isDemo && terminal.env.ONCEWAY_DRAIN_DELAY === undefined ? { ...config, drain: { ...config.drain, delayMs: 0 } } : config, { announce: terminal.out })
     if (isDemo) tryLines(app.url).forEach(terminal.out)
     await signalled
     await app.stop()
