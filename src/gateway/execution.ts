@@ -137,7 +137,7 @@ export async function execute (gateway: Gateway, execution: Execution): Promise<
   steps.claimMs = clock.monotonicMs() - execution.startedAtMs
   const sends = execution.mayFollow(verdict)
   // Who comes now asks for himself; who has joined already is told what this claim was told.
-  if (!sends) gateway.executions.delete(execution.visit.name)
+  if (!sends) gateway.leave(execution)
   execution.verdict.resolve(verdict)
   if (!sends) return
   if (verdict.kind !== 'won') return sendUnprotected(gateway, execution)

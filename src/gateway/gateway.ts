@@ -69,10 +69,16 @@ export class Gateway {
     return execution
   }
 
+  /** Nobody joins it any more: who comes now finds what is settled, or claims for himself. */
+  leave (execution: Execution): void {
+    const { name } = execution.visit
+    if (this.executions.get(name) === execution) this.executions.delete(name)
+  }
+
   #finish (execution: Execution): void {
     const { visit } = execution
     this.leases.drop(execution)
-    if (this.executions.get(visit.name) === execution) this.executions.delete(visit.name)
+    this.leave(execution)
     visit.holding.release()
     this.buffered.release(execution.bufferedBytes)
     this.unsettled.release(execution.unsettledBytes)

@@ -7,7 +7,7 @@ import { judge } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { UpstreamResult } from '../ports.ts'
+import type { Copy, UpstreamResult } from '../ports.ts'
 import type { Ending, Execution } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
@@ -50,9 +50,22 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   execution.unsettled = false
   // Settled: a renewal would only find that there is nothing left to renew.
   gateway.leases.drop(execution)
+  const copy = settled.kind === 'stored' ? copyOf(execution, plan) : null
+  if (copy !== null && settled.kind === 'stored') gateway.recent.keepSettled(execution.visit.name, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs)
+  // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
+  else if (settled.kind !== 'abandoned') await gateway.world.locks.unlock(execution.visit.id, execution.owner)
+  gateway.leave(execution)
   execution.ending.resolve(endingOf(gateway, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
-  if (settled.kind !== 'abandoned') await tell(gateway, execution, plan, settled)
+  if (copy !== null && settled.kind === 'stored') await gateway.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs)
+  if (settled.kind !== 'abandoned') gateway.world.locks.wake(execution.visit.id)
+}
+
+/** What others may be shown of it; null: nothing is replayed. */
+function copyOf (execution: Execution, plan: Plan): Omit<Copy, 'expiresAtMs'> | null {
+  const { outcome } = plan.settlement
+  if (plan.kept === null || (outcome !== 'completed' && outcome !== 'consumed')) return null
+  return { state: outcome, attempt: execution.attempt, fingerprint: execution.visit.claim.fingerprint, answer: plan.kept }
 }
 
 /** Somebody else's answer is given instead of the stream: read it to its end, or its connection is held for ever. */
@@ -247,19 +260,4 @@ function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: 
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.ending(null)
   return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, route.idempotency.leaseMs, gateway.world.clock.monotonicMs()) }
-}
-
-/** Copies, unlocks and wake-ups: after the acknowledgement, never before (I11). Nobody waits for them. */
-async function tell (gateway: Gateway, execution: Execution, plan: Plan, settled: Settled): Promise<void> {
-  const { locks } = gateway.world
-  const { visit } = execution
-  const outcome = plan.settlement.outcome
-  if (settled.kind === 'stored' && plan.kept !== null && (outcome === 'completed' || outcome === 'consumed')) {
-    const copy = { state: outcome, attempt: execution.attempt, fingerprint: visit.claim.fingerprint, answer: plan.kept }
-    gateway.recent.keepSettled(visit.name, copy, settled.keepLeftMs, visit.claim.leaseMs, settled.askedAtMs)
-    await gateway.swapForCopy(visit.id, execution.owner, copy, settled.keepLeftMs, visit.claim.leaseMs, settled.askedAtMs)
-  } else {
-    await locks.unlock(visit.id, execution.owner)
-  }
-  locks.wake(visit.id)
 }

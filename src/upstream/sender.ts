@@ -9,7 +9,7 @@
 import { buildConnector, Pool } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { RawHeaders } from '../core/record.ts'
-import { headerValue } from '../core/headers.ts'
+import { headerLines, headerValue } from '../core/headers.ts'
 import type { UpstreamPolicy } from '../core/policy.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../ports.ts'
 import { Gathering } from '../core/gathering.ts'
@@ -179,14 +179,13 @@ function streams (headers: RawHeaders): boolean {
   return STREAMING_TYPES.some(streaming => type.startsWith(streaming))
 }
 
-/** undici's types leave the raw list out; it is set before onResponseStart. */
 /** Why this head is no answer that could be passed on as whole; null: it is one. */
 function faultOf (status: number, headers: RawHeaders): string | null {
   if (status > STATUS_MAX) return 'BAD_STATUS'
   if (!headers.every(isFieldText)) return 'BAD_HEADER'
-  const coding = headerValue(headers, 'transfer-encoding')
-  // undici takes off `chunked` and nothing else: the rest would be kept under a framing that is gone.
-  return coding === null || coding.trim().toLowerCase() === 'chunked' ? null : 'BAD_CODING'
+  // All lines of it: undici takes off `chunked` and nothing else, and the rest would be kept under a framing that is gone.
+  const codings = headerLines(headers, 'transfer-encoding')
+  return codings.length === 0 || codings.join().trim().toLowerCase() === 'chunked' ? null : 'BAD_CODING'
 }
 
 /** What may stand in a field of ours too (RFC 9110 5.5); an answer with anything else is not passed on as if whole. */
@@ -198,6 +197,7 @@ function isFieldText (text: string): boolean {
 const NOT_FIELD_TEXT = /[\x00-\x08\x0a-\x1f\x7f]/
 const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_HEADER', 'BAD_CODING', 'SENT_ALREADY'])
 
+/** undici's types leave the raw list out; it is set before onResponseStart. */
 function rawHeadersOf (controller: Dispatcher.DispatchController): readonly Buffer[] {
   return (controller as Dispatcher.DispatchController & { readonly rawHeaders: readonly Buffer[] | null }).rawHeaders ?? []
 }

@@ -16,7 +16,8 @@ export interface WakesOptions {
 /** `waits`: its watch has been answered. Until then there is nothing to tell: whoever watches looks when the watch stands. */
 interface Watcher { readonly onWake: () => void, waits: boolean }
 
-interface Channel { readonly watchers: Set<Watcher>, standing: Promise<void> }
+/** `standing`: its subscription. The channel's own promise, gone with it: one for all would gather everybody who ever waited. */
+interface Channel { readonly watchers: Set<Watcher>, readonly standing: PromiseWithResolvers<void> }
 
 /** Records watched at once: above the default limit on waiters, each of which watches one. At the bound only polling remains. */
 const CHANNELS_MAX = 20_000
@@ -25,8 +26,6 @@ export class Wakes {
   readonly #options: WakesOptions
   readonly #channels = new Map<string, Channel>()
   #client: Redis | null = null
-  /** The next time that everything is subscribed: one promise for all who wait for the connection. */
-  #subscribed = Promise.withResolvers<void>()
   #closed = false
 
   constructor (options: WakesOptions) {
@@ -39,7 +38,7 @@ export class Wakes {
     const channel = this.#channelOf(name)
     if (channel === null) return () => {}
     channel.watchers.add(watcher)
-    if (!away) await within(this.#options.standsWithinMs, channel.standing)
+    if (!away) await within(this.#options.standsWithinMs, channel.standing.promise)
     watcher.waits = true
     return () => { this.#cancel(name, channel, watcher) }
   }
@@ -54,10 +53,10 @@ export class Wakes {
     const known = this.#channels.get(name)
     if (known !== undefined) return known
     if (this.#closed || this.#channels.size >= CHANNELS_MAX) return null
-    const channel: Channel = { watchers: new Set(), standing: Promise.resolve() }
+    const channel: Channel = { watchers: new Set(), standing: Promise.withResolvers() }
     this.#channels.set(name, channel)
     const client = this.#client ??= this.#connect()
-    channel.standing = client.status === 'ready' ? subscribe(client, [name]) : this.#subscribed.promise
+    if (client.status === 'ready') void subscribe(client, [name]).then(channel.standing.resolve)
     return channel
   }
 
@@ -72,9 +71,10 @@ export class Wakes {
   async #subscribeAll (client: Redis): Promise<void> {
     const names = [...this.#channels.keys()]
     if (names.length > 0) await subscribe(client, names)
-    this.#subscribed.resolve()
-    this.#subscribed = Promise.withResolvers()
-    for (const name of names) this.#wake(name)
+    for (const name of names) {
+      this.#channels.get(name)?.standing.resolve()
+      this.#wake(name)
+    }
   }
 
   #wake (name: string): void {

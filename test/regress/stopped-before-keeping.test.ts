@@ -1,0 +1,103 @@
+/**
+ * The end of a kept answer was counted from when the store's reply was read. A process that was stopped between the
+ * reply and that moment (SIGSTOP, a paused container) kept the answer of a life that was over, and replayed it to the next.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { LockStore } from '../../src/ports.ts'
+import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { NO_LOCKS } from '../../src/store/no-locks.ts'
+import type { Called } from '../harness/call.ts'
+import { eventually } from '../harness/eventually.ts'
+import { firstly } from '../harness/faulty-store.ts'
+import type { Fault } from '../harness/faulty-store.ts'
+import { startShared } from './world.ts'
+import type { Process, Shared } from './world.ts'
+
+const LEASE_MS = 15_000
+const RETENTION_MS = 60_000
+
+interface Stopped extends Shared {
+  /** The reply has come, and the process sees it only when the row's life is over. */
+  readonly stopAfterReply: Fault
+}
+
+async function start (t: TestContext): Promise<Stopped> {
+  const shared = await startShared(t, { policy: { retentionMs: RETENTION_MS, leaseMs: LEASE_MS } })
+  const stopAfterReply: Fault = async proceed => {
+    const reply = await proceed()
+    shared.clock.stall(RETENTION_MS)
+    return reply
+  }
+  return { ...shared, stopAfterReply }
+}
+
+async function settled ({ gateway }: Process): Promise<void> {
+  await eventually(() => gateway.executions.size === 0, 'nothing is under way')
+}
+
+/** Sent anew, as the first attempt of another life, with a payload of its own. */
+function assertNewLife ({ witness }: Shared, answer: Called): void {
+  assert.equal(answer.headers['idempotency-status'], 'executed')
+  assert.equal(answer.json.id, 2)
+  assert.deepEqual(witness.seen.map(seen => [seen.body.toString(), seen.headers['idempotency-attempt']]), [['same', '1'], ['later', '1']])
+}
+
+for (const [who, other] of [['itself', false], ['another process', true]] as const) {
+  test(`a process stopped after the settle's reply keeps nothing of that life: not for ${who}`, async t => {
+    const world = await start(t)
+    const [one, two] = [await world.startProcess(), await world.startProcess()]
+    world.records.faults.set('settle', firstly(1, world.stopAfterReply))
+    assert.equal((await one.ask('k')).json.id, 1)
+    await settled(one)
+    assertNewLife(world, await (other ? two : one).ask('k', { body: 'later' }))
+  })
+
+  test(`a process stopped after its look at the row keeps nothing of that life: not for ${who}`, async t => {
+    const world = await start(t)
+    const locks = new MemoryLocks({ nowMs: world.clock.wallMs })
+    const [first, one, two] = [await world.startProcess(), await world.startProcess({ locks }), await world.startProcess({ locks })]
+    await first.ask('k')
+    await settled(first)
+    world.records.faults.set('insert', firstly(1, world.stopAfterReply))
+    assert.equal((await one.ask('k')).json.id, 1)
+    await settled(one)
+    assertNewLife(world, await (other ? two : one).ask('k', { body: 'later' }))
+  })
+}
+
+test('a process stopped after Redis gave it a copy keeps nothing of that life', async t => {
+  const world = await start(t)
+  const first = await world.startProcess()
+  await first.ask('k')
+  await settled(first)
+  let stop = true
+  const locks: LockStore = {
+    ...NO_LOCKS,
+    lock: async (...args) => {
+      const found = await world.locks.lock(...args)
+      if (stop) world.clock.stall(RETENTION_MS)
+      stop = false
+      return found
+    }
+  }
+  const one = await world.startProcess({ locks })
+  assert.equal((await one.ask('k')).json.id, 1)
+  assertNewLife(world, await one.ask('k', { body: 'later' }))
+})
+
+test('what a stopped process tells of an answer\'s end is the row\'s end, not one counted from when it went on', async t => {
+  const world = await start(t)
+  const one = await world.startProcess()
+  const endsAtMs = world.clock.wallMs() + RETENTION_MS - LEASE_MS
+  world.records.faults.set('settle', firstly(1, async proceed => {
+    const reply = await proceed()
+    world.clock.stall(10_000)
+    return reply
+  }))
+  const first = await one.ask('k')
+  await settled(one)
+  const replay = await one.ask('k')
+  for (const answer of [first, replay]) assert.equal(Date.parse(answer.headers['idempotency-expires'] as string), Math.floor(endsAtMs / 1_000) * 1_000)
+})
