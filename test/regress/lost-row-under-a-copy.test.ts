@@ -14,14 +14,14 @@ import { DOWN, faulty } from '../harness/faulty-store.ts'
 import type { FaultyStore } from '../harness/faulty-store.ts'
 import { apiPolicy } from '../harness/gateway.ts'
 import { startShared } from './world.ts'
-import type { Process, Shared } from './world.ts'
+import type { Shared } from './world.ts'
 
 /** What waiters wait for the settle at most. */
 const PATIENCE_MS = 3_000
 const LEASE_MS = 15_000
 const RETENTION_MS = 40_000
 
-interface FailedOver extends Shared { readonly one: Process, readonly first: Called, readonly successor: FaultyStore }
+interface FailedOver extends Shared { readonly first: Called, readonly successor: FaultyStore }
 
 /** The answer of k stands in Redis unsettled; another database, without its row, has taken over. */
 async function start (t: TestContext): Promise<FailedOver> {
@@ -33,8 +33,7 @@ async function start (t: TestContext): Promise<FailedOver> {
   await shared.clock.advance(PATIENCE_MS)
   const first = await asked
   assert.equal(first.headers['idempotency-stored'], 'false')
-  t.after(() => { one.gateway.stop() })
-  return { ...shared, one, first, successor: faulty(new MemoryStore({ nowMs: shared.clock.wallMs })) }
+  return { ...shared, first, successor: faulty(new MemoryStore({ nowMs: shared.clock.wallMs })) }
 }
 
 test('an unsettled answer whose row has vanished is put back and replayed, and nothing is sent again', async t => {

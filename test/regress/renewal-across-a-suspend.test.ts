@@ -33,15 +33,19 @@ for (const [what, pause] of [
     await witness.reached(1)
     const second = ask('second')
     await eventually(() => gateway.executions.size === 2 && Array.from(gateway.executions.values()).every(({ sending }) => sending !== null), 'the second waits for the connection')
-    const renewed = Promise.withResolvers<void>()
+    const [renewed, read] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     records.faults.set('renew', async proceed => {
       const reply = await proceed()
-      pause(clock)
       renewed.resolve()
+      await read.promise
       return reply
     })
     for (let passed = 0; passed <= LEASE_MS / 3 && records.calls('renew') === 0; passed += TICK_MS) await clock.advance(TICK_MS)
     await renewed.promise
+    pause(clock)
+    read.resolve()
+    // A turn of the event loop: what the reply means is noted.
+    await new Promise<void>(resolve => { setImmediate(resolve) })
     open()
     const unsent = await second
     assert.equal(unsent.status, 503)

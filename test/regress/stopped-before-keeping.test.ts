@@ -87,6 +87,33 @@ test('a process stopped after Redis gave it a copy keeps nothing of that life', 
   assertNewLife(world, await one.ask('k', { body: 'later' }))
 })
 
+for (const [what, operation] of [['settle', 'settle'], ['look at the row', 'insert']] as const) {
+  test(`a copy ends one lease before its row, also where the process was stopped after its ${what}`, async t => {
+    const world = await start(t)
+    const locks = new MemoryLocks({ nowMs: world.clock.wallMs })
+    const [first, one] = [await world.startProcess(), await world.startProcess({ locks })]
+    if (operation === 'insert') {
+      await first.ask('k')
+      await settled(first)
+    }
+    const endsAtMs = world.clock.wallMs() + RETENTION_MS - LEASE_MS
+    world.records.faults.set(operation, firstly(1, async proceed => {
+      const reply = await proceed()
+      world.clock.stall(LEASE_MS / 2)
+      return reply
+    }))
+    assert.equal((await one.ask('k')).json.id, 1)
+    const [row] = await world.inner.list({ limit: 1 })
+    assert.ok(row)
+    const standing = async (): Promise<string> => (await locks.lock(row.id, { owner: Buffer.alloc(16, 9), fingerprint: row.fingerprint, lockedAtMs: 0 }, 1)).kind
+    await eventually(async () => await standing() === 'copy', 'the copy stands')
+    world.clock.stall(endsAtMs - world.clock.wallMs() - 1)
+    assert.equal(await standing(), 'copy')
+    world.clock.stall(1)
+    assert.equal(await standing(), 'locked')
+  })
+}
+
 test('what a stopped process tells of an answer\'s end is the row\'s end, not one counted from when it went on', async t => {
   const world = await start(t)
   const one = await world.startProcess()

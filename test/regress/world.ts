@@ -29,6 +29,9 @@ export interface Shared {
   readonly startProcess: (stores?: { readonly records?: RecordStore, readonly locks?: LockStore }) => Promise<Process>
 }
 
+/** More than the longest pause between two tries to settle or to release. */
+const SETTLED_WITHIN_MS = 5_000
+
 /** One upstream, one arbiter, one Redis, one clock, and as many processes as a test starts. */
 export async function startShared (t: TestContext, options: { readonly policy?: Partial<IdempotencyPolicy>, readonly answer?: Behaviour } = {}): Promise<Shared> {
   const witness = await startWitness(options.answer)
@@ -38,6 +41,9 @@ export async function startShared (t: TestContext, options: { readonly policy?: 
   const locks = new MemoryLocks({ nowMs: clock.wallMs })
   const started: TestGateway[] = []
   t.after(async () => {
+    // What still waits for its time or for the store may go on, and so end.
+    records.faults.clear()
+    await clock.advance(SETTLED_WITHIN_MS)
     for (const gateway of started) await gateway.close()
     await witness.close()
   })
