@@ -147,3 +147,8 @@ test('a status that no answer has, or that says success, is refused', (t) => {
   assert.match(said(world, '{ keep: { statuses: { 600: keep } } }').join(), /^keep\.statuses\.600/)
   assert.deepEqual(world.load(fileWith({ policy: '{ keep: { statuses: { 409: release, 503: unknown } } }' })).config.routes[0]?.idempotency?.keep.statuses, new Map([[409, 'release'], [503, 'unknown']]))
 })
+
+test('an alias that stands inside what it refers to is one mistake, not a stack', (t) => {
+  const world = new ConfigWorld(t)
+  assert.match(world.complaints('version: 1\nroutes: &a [*a]\n').join('\n'), /an alias stands inside what it refers to/)
+})
