@@ -28,7 +28,7 @@ import { UndiciUpstream } from './upstream/sender.ts'
 export interface App {
   readonly url: string
   readonly adminUrl: string
-  /** Drains (contract §6) and closes everything. Never rejects. */
+  /** Drains (docs/deployment.md) and closes everything. Never rejects. */
   readonly stop: () => Promise<void>
 }
 
@@ -103,7 +103,7 @@ export async function startApp (config: Config, options: { readonly announce: (l
 /** A claim has this long where no database's own limit says otherwise (P6). */
 const CLAIM_WITHIN_MS = 2_000
 
-/** Contract §6: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
+/** docs/deployment.md: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
 async function drain (config: Config, gateway: Gateway, server: FastifyInstance, phase: { draining: boolean }, log: { info: (fields: object, message: string) => void }): Promise<void> {
   if (phase.draining) return
   phase.draining = true

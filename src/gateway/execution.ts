@@ -150,7 +150,7 @@ export async function execute (gateway: Gateway, execution: Execution): Promise<
   await settleSending(gateway, execution, result)
 }
 
-/** A claim has `claimWithin`; one that comes through later is released unsent (P6, H11 of the review: 503 and then sent). */
+/** A claim has `claimWithin`; one that comes through later is released unsent (P6: a client must not be told 503 and the request sent after all). */
 async function claimInTime (gateway: Gateway, execution: Execution): Promise<Verdict> {
   const { clock, claimWithinMs, log } = gateway.world
   const claiming = claimRecord(gateway, execution)

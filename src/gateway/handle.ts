@@ -199,7 +199,7 @@ function fromAnswerOfAnother (status: number, kept: Answer | null, ending: Extra
   return { kind: 'replayed', answer: kept, expiresAtMs: ending.expiresAtMs }
 }
 
-/** Only the first requester gets a stream (E7 of the contract's tombstones); the others, what the record says. */
+/** Only the first requester gets a stream (E5); the others, what the record says. */
 function fromStreamOfAnother (ending: Extract<Ending, { kind: 'streamed' }>): Outcome {
   switch (ending.as) {
     case 'consumed':

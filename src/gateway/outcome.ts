@@ -1,5 +1,5 @@
 /**
- * What handle() answers, as a union. One kind per row of the contract's table; http/ turns each into status, headers and
+ * What handle() answers, as a union. One kind per row of the table in docs/http.md; http/ turns each into status, headers and
  * body and knows nothing else about the protocol.
  */
 import type { ProblemCode } from '../core/problems.ts'
@@ -11,7 +11,7 @@ export type Outcome =
   /** No key, and none is required: not ours, passes through. */
   | { readonly kind: 'keyless' }
   /** Refused before anything was claimed. `close`: the connection must not be used again. */
-  | { readonly kind: 'rejected', readonly code: ProblemCode, readonly detail?: string, readonly retryAfterMs?: number, readonly close?: boolean }
+  | { readonly kind: 'rejected', readonly code: ProblemCode, readonly detail?: string, readonly close?: boolean }
   /** The upstream's answer, of this execution. `stored: false`: the arbiter has not taken it (yet). */
   | { readonly kind: 'executed', readonly answer: Answer, readonly stored: boolean, readonly expiresAtMs: number | null }
   /** A stored answer: kept headers only. */

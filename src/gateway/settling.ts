@@ -201,7 +201,7 @@ async function settleOnce (gateway: Gateway, execution: Execution, settlement: S
   const askedAtMs = clock.monotonicMs()
   let result = await records.settle(settlement)
   if (result.kind === 'refused' && result.row === null) {
-    // The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept (H2 of the review).
+    // The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept, and an insert would bring it back.
     const young = clock.monotonicMs() - execution.startedAtMs < settlement.keepMs
     if (!young || settlement.outcome === 'released') return { kind: 'fenced', row: null }
     result = await records.settleLost(settlement, execution.claim)

@@ -1,5 +1,5 @@
 /**
- * An outcome as an HTTP answer: contract.md §1, row by row. Pure: nothing is written here, and nothing is decided about
+ * An outcome as an HTTP answer: docs/http.md, row by row. Pure: nothing is written here, and nothing is decided about
  * the record.
  */
 import { replayedHeaders } from '../core/headers.ts'

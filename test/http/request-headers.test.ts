@@ -1,4 +1,4 @@
-/** What the upstream sees (contract §2). */
+/** What the upstream sees (docs/http.md). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { call } from '../harness/call.ts'
