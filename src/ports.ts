@@ -259,6 +259,9 @@ export interface Meter {
   leaseLost: (route: string) => void
   settleFenced: (route: string) => void
   settleRetried: (route: string) => void
+  /** An answer was given that the arbiter has not taken yet (E6). */
+  answeredUnsettled: (route: string) => void
+  unsettledBytes: (delta: number) => void
   scopeSplit: (route: string) => void
   swept: (state: string, count: number) => void
   lapsed: (count: number) => void

@@ -34,6 +34,8 @@ export interface GuardedRequest {
   readonly steps: Steps
   /** Reads it whole. Every byte is reserved before it is held; what was reserved for a body that fails is given back. */
   readonly readBody: (bytesMax: number, reserve: (bytes: number) => boolean, release: (bytes: number) => void) => Promise<BodyResult>
+  /** Resolves when nobody waits for this request's answer any more. Asked by waiters only; an execution does not care (E1). */
+  readonly gone: () => Promise<void>
 }
 
 /**
@@ -96,6 +98,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope:
     forwarded: request.forwarded,
     requestId: request.requestId,
     arrivedAtMs,
+    gone: request.gone,
     steps,
     holding: new Holding(gateway.buffered, heldBytes)
   }

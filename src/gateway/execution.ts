@@ -42,6 +42,8 @@ export interface Visit {
   readonly requestId: string
   /** Monotonic; the body was whole then. */
   readonly arrivedAtMs: number
+  /** Its client has left; whoever only waits gives its place to others. */
+  readonly gone: () => Promise<void>
   readonly steps: Steps
   /** The request body's share of the gateway's buffers. */
   readonly holding: Holding

@@ -81,7 +81,7 @@ export class Gateway {
     this.leave(execution)
     visit.holding.release()
     this.buffered.release(execution.bufferedBytes)
-    this.unsettled.release(execution.unsettledBytes)
+    this.#dropUnsettled(execution)
     // Whatever went wrong above, nobody is left waiting; and "nothing was sent" is said only where nothing was (I8).
     execution.verdict.resolve({ kind: 'unavailable', nothingKnows: false })
     execution.ending.resolve(execution.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'unknown', timedOut: false })
@@ -106,8 +106,20 @@ export class Gateway {
 
   /** E6: the answer's bytes count until the arbiter has taken it; at the bound new requests are refused before any claim. */
   holdUnsettled (execution: Execution, bytes: number): void {
+    const { meter, log, limits } = this.world
+    const hadRoom = !this.unsettled.full
     execution.unsettledBytes = bytes
     this.unsettled.take(bytes)
+    meter.unsettledBytes(bytes)
+    if (hadRoom && this.unsettled.full) log.error({ bytes: this.unsettled.held, bytesMax: limits.unsettledBytes }, 'answers that wait for the store fill their bound; new guarded requests are refused until it takes them')
+  }
+
+  #dropUnsettled ({ unsettledBytes }: Execution): void {
+    if (unsettledBytes === 0) return
+    const wasFull = this.unsettled.full
+    this.unsettled.release(unsettledBytes)
+    this.world.meter.unsettledBytes(-unsettledBytes)
+    if (wasFull && !this.unsettled.full) this.world.log.info({ bytes: this.unsettled.held }, 'the store takes answers again; guarded requests are served')
   }
 
   /** What clients are told: one lease before the row's end, when every copy has ended too (P10). */

@@ -12,7 +12,7 @@ import type { Ending, Execution, Verdict, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
-import { OUT_OF_PATIENCE, within } from './patience.ts'
+import { OUT_OF_PATIENCE, within, withinOrGone } from './patience.ts'
 import type { RecentAnswer } from './recent.ts'
 import type { Watch } from './watches.ts'
 
@@ -40,6 +40,7 @@ async function attend (gateway: Gateway, visit: Visit): Promise<Outcome> {
   const patienceEndsAtMs = visit.arrivedAtMs + visit.route.idempotency.inFlight.waitMs
   const patienceLeftMs = (): number => patienceEndsAtMs - gateway.world.clock.monotonicMs()
   let watch: Watch | null = null
+  let left: Promise<true> | null = null
   let pollMs = POLL_FIRST_MS
   try {
     for (;;) {
@@ -50,10 +51,11 @@ async function attend (gateway: Gateway, visit: Visit): Promise<Outcome> {
         watch = await gateway.watches.open(visit.id, visit.name)
         continue
       }
-      const stay = enterWait(gateway)
-      if (!stay) return outcome
-      await watch.changed(Math.min(pollMs, Math.max(1, patienceLeftMs())))
+      if (!enterWait(gateway)) return outcome
+      left ??= visit.gone().then(() => true)
+      const alone = await Promise.race([left, watch.changed(Math.min(pollMs, Math.max(1, patienceLeftMs())))])
       leaveWait(gateway)
+      if (alone === true) return outcome
       pollMs = Math.min(pollMs * 2, POLL_LONGEST_MS)
     }
   } finally {
@@ -120,7 +122,7 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
     // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9). Sent unprotected, there is no row.
     return verdict.kind === 'won' ? { kind: 'mismatch' } : inFlight(gateway, execution, false)
   }
-  const ending = await within(gateway.world.clock, patienceMs, execution.ending.promise)
+  const ending = await withinOrGone(gateway.world.clock, patienceMs, execution.ending.promise, visit.gone())
   return ending === OUT_OF_PATIENCE ? inFlight(gateway, execution, false) : fromEndingOfAnother(ending)
 }
 

@@ -16,6 +16,12 @@ export async function within<T> (clock: Clock, ms: number, promise: Promise<T>):
   }
 }
 
+/** As {@link within}, and out of patience too when `gone` resolves: nobody is left to be told. */
+export async function withinOrGone<T> (clock: Clock, ms: number, promise: Promise<T>, gone: Promise<void>): Promise<T | typeof OUT_OF_PATIENCE> {
+  const left: Promise<typeof OUT_OF_PATIENCE> = gone.then(() => OUT_OF_PATIENCE)
+  return within(clock, ms, Promise.race([promise, left]))
+}
+
 export async function pause (clock: Clock, ms: number): Promise<void> {
   await new Promise<void>(resolve => { clock.after(ms, resolve) })
 }

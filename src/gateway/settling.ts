@@ -47,6 +47,7 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   execution.visit.steps.settleMs = gateway.world.clock.monotonicMs() - startedAt
   if (early === OUT_OF_PATIENCE) await giveUnsettled(gateway, execution, plan)
   const settled = early === OUT_OF_PATIENCE ? await settling : early
+  if (execution.unsettled) noteSettledLate(gateway, execution, settled)
   execution.unsettled = false
   // Settled: a renewal would only find that there is nothing left to renew.
   gateway.leases.drop(execution)
@@ -229,9 +230,10 @@ function lesser (settlement: Settlement): Settlement {
 
 /** E6: the real answer now, marked; an unsettled copy in Redis, so that another process can settle it if this one dies. */
 async function giveUnsettled (gateway: Gateway, execution: Execution, plan: Plan): Promise<void> {
-  const { locks, log } = gateway.world
+  const { locks, log, meter } = gateway.world
   const { visit } = execution
   execution.unsettled = true
+  meter.answeredUnsettled(visit.route.name)
   gateway.holdUnsettled(execution, plan.settlement.body?.length ?? 0)
   log.error({ record: visit.name, route: visit.route.name, outcome: plan.settlement.outcome }, 'the arbiter does not take the outcome; the answer is given unsettled and settling goes on')
   execution.ending.resolve(plan.ending(null))
@@ -240,6 +242,14 @@ async function giveUnsettled (gateway: Gateway, execution: Execution, plan: Plan
   // It ends before a row that is settled from now on can have been swept: a copy without a row then means a lost row.
   const ttlMs = Math.floor(Math.min(gateway.world.copyTtlMs, plan.settlement.keepMs - visit.claim.leaseMs))
   if (ttlMs > 0) await locks.swap(visit.id, execution.owner, { kind: 'unsettled', copy }, ttlMs)
+}
+
+function noteSettledLate (gateway: Gateway, execution: Execution, settled: Settled): void {
+  const { log, clock } = gateway.world
+  const { route, name } = execution.visit
+  const fields = { record: name, route: route.name, came: settled.kind, afterMs: Math.round(clock.monotonicMs() - execution.startedAtMs) }
+  if (settled.kind === 'stored') log.info(fields, 'the answer that was given unsettled is stored')
+  else log.error(fields, 'the answer that was given unsettled could not be stored as it was')
 }
 
 function endingOf (gateway: Gateway, execution: Execution, plan: Plan, settled: Settled): Ending {

@@ -132,7 +132,8 @@ export class GuardedRequests {
       forwarded: this.#options.peers.forwardedOf(raw),
       requestId: request.id,
       steps,
-      readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, reserve, release, timeoutMs: this.#options.bodyTimeoutMs ?? BODY_TIMEOUT_MS })
+      readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, reserve, release, timeoutMs: this.#options.bodyTimeoutMs ?? BODY_TIMEOUT_MS }),
+      gone: async () => closed(response)
     }
   }
 
@@ -150,6 +151,11 @@ export class GuardedRequests {
       ...Object.fromEntries(Object.entries(steps).map(([name, value]) => [name, typeof value === 'number' ? rounded(value) : value]))
     }, 'guarded')
   }
+}
+
+/** An answered request's response closes too: whoever waits for this stops waiting either way. */
+async function closed (response: ServerResponse): Promise<void> {
+  if (!response.destroyed) await new Promise<void>(resolve => { response.once('close', resolve) })
 }
 
 /** Whom a request is for decides its route; servers differ in which of two Hosts they believe (RFC 9112 3.2). */

@@ -74,13 +74,15 @@ function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker'> {
   }
 }
 
-type RecordMeter = Pick<Meter, 'leaseLost' | 'settleFenced' | 'settleRetried' | 'swept' | 'lapsed' | 'indeterminate' | 'unresolved'>
+type RecordMeter = Pick<Meter, 'leaseLost' | 'settleFenced' | 'settleRetried' | 'answeredUnsettled' | 'unsettledBytes' | 'swept' | 'lapsed' | 'indeterminate' | 'unresolved'>
 
 function recordMeter (registry: Registry): RecordMeter {
   const { counter, gauge } = declare(registry)
   const leasesLost = counter('onceway_leases_lost_total', 'Executions whose lease was lost while they ran.', ['route'])
   const fenced = counter('onceway_settles_fenced_total', 'Settles that came after the record had gone to somebody else.', ['route'])
   const retried = counter('onceway_settles_retried_total', 'Settles that had to be tried again.', ['route'])
+  const unsettled = counter('onceway_answers_unsettled_total', 'Answers given before the store had taken them, because it did not within the patience for it.', ['route'])
+  const unsettledBytes = gauge('onceway_unsettled_bytes', 'Bytes of answers that wait for the store; at limits.unsettledBytes new guarded requests are refused.')
   const swept = counter('onceway_records_swept_total', 'Records deleted after their retention, by state.', ['state'])
   const lapsed = counter('onceway_records_lapsed_total', 'Claims whose lease ended without a settle.', [])
   const unknown = counter('onceway_indeterminate_total', 'Executions whose outcome is not known, by the stage that failed.', ['route', 'stage'])
@@ -90,6 +92,8 @@ function recordMeter (registry: Registry): RecordMeter {
     leaseLost: (route) => { leasesLost.inc({ route }) },
     settleFenced: (route) => { fenced.inc({ route }) },
     settleRetried: (route) => { retried.inc({ route }) },
+    answeredUnsettled: (route) => { unsettled.inc({ route }) },
+    unsettledBytes: (delta) => { unsettledBytes.inc(delta) },
     swept: (state, count) => { swept.inc({ state }, count) },
     lapsed: (count) => { lapsed.inc(count) },
     indeterminate: (route, stage) => { unknown.inc({ route, stage }) },

@@ -121,7 +121,8 @@ export function requestOf (client: Client, route: GuardedRoute, call: string): G
     forwarded: { for: '127.0.0.1', proto: 'http', host: 'gateway.test', trusted: false },
     requestId: call,
     steps: {},
-    readBody: async (bytesMax, reserve) => body.length <= bytesMax && reserve(body.length) ? { kind: 'body', body, heldBytes: body.length } : { kind: 'too-large' }
+    readBody: async (bytesMax, reserve) => body.length <= bytesMax && reserve(body.length) ? { kind: 'body', body, heldBytes: body.length } : { kind: 'too-large' },
+    gone: async () => new Promise(() => {})
   }
 }
 

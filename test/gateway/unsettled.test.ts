@@ -7,7 +7,7 @@ import { MemoryStore } from '../../src/store/memory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { DOWN, fail, faulty, LOST_REPLY, firstly } from '../harness/faulty-store.ts'
 import type { FaultyStore } from '../harness/faulty-store.ts'
-import { countingMeter, guardedRoute, startGateway, startGuarded } from '../harness/gateway.ts'
+import { countingMeter, guardedRoute, recordingLog, startGateway, startGuarded } from '../harness/gateway.ts'
 import type { Guarded } from '../harness/gateway.ts'
 import { call } from '../harness/call.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
@@ -15,16 +15,21 @@ import { ManualClock } from '../harness/manual-clock.ts'
 /** What waiters wait for the settle at most. */
 const PATIENCE_MS = 3_000
 
-interface Unsettled extends Guarded { readonly clock: ManualClock, readonly records: FaultyStore, readonly locks: MemoryLocks, readonly meter: ReturnType<typeof countingMeter> }
+interface Unsettled extends Guarded { readonly clock: ManualClock, readonly records: FaultyStore, readonly locks: MemoryLocks, readonly meter: ReturnType<typeof countingMeter>, readonly log: ReturnType<typeof recordingLog> }
 
 async function start (t: TestContext, unsettledBytes = 1_000_000): Promise<Unsettled> {
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const locks = new MemoryLocks({ nowMs: clock.wallMs })
   const meter = countingMeter()
+  const log = recordingLog()
   const limits = { executions: 100, waiters: 100, bufferedBytes: 1_000_000, unsettledBytes }
-  const started = await startGuarded(t, { background: false, policy: { answerWithinMs: 60_000 }, world: { clock, records: records.store, locks, meter, limits } })
-  return { ...started, clock, records, locks, meter }
+  const started = await startGuarded(t, { background: false, policy: { answerWithinMs: 60_000 }, world: { clock, records: records.store, locks, meter, log, limits } })
+  return { ...started, clock, records, locks, meter, log }
+}
+
+function said ({ log }: Unsettled, about: string): string[] {
+  return log.lines.filter(({ message }) => message.includes(about)).map(({ level, message }) => `${level} ${message}`)
 }
 
 async function untilTried ({ records, clock }: Unsettled): Promise<void> {
@@ -57,6 +62,12 @@ test('while the arbiter is down the real answer comes within three seconds, mark
   assert.deepEqual(retry.body, first.body)
   assert.equal(world.witness.seen.length, 1)
   assert.ok((world.meter.counts.get('settleRetried') ?? 0) >= 2)
+  assert.equal(world.meter.counts.get('answeredUnsettled'), 1)
+  assert.equal(world.meter.counts.get('unsettledBytes'), 2, 'counted while it waits, and no longer')
+  assert.deepEqual(said(world, 'unsettled'), [
+    'error the arbiter does not take the outcome; the answer is given unsettled and settling goes on',
+    'info the answer that was given unsettled is stored'
+  ])
 })
 
 test('a settle whose reply was lost is found done by the next try', async t => {
@@ -85,6 +96,10 @@ test('answers that wait to be settled stop new requests at their bound, before a
   assert.equal(world.records.calls('insert'), 1)
   await mend(world)
   assert.equal((await world.ask('another')).status, 201)
+  assert.deepEqual(said(world, 'guarded requests are'), [
+    'error answers that wait for the store fill their bound; new guarded requests are refused until it takes them',
+    'info the store takes answers again; guarded requests are served'
+  ])
 })
 
 test('another process gives an unsettled answer marked while the arbiter is down, and settles it before it replays', async t => {

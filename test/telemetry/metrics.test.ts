@@ -18,6 +18,9 @@ async function exposed (): Promise<string> {
   metrics.leaseLost('charges')
   metrics.settleFenced('charges')
   metrics.settleRetried('charges')
+  metrics.answeredUnsettled('charges')
+  metrics.unsettledBytes(9)
+  metrics.unsettledBytes(-4)
   metrics.scopeSplit('charges')
   metrics.swept('completed', 7)
   metrics.lapsed(3)
@@ -42,6 +45,8 @@ test('everything that is counted stands under its documented name, with its labe
     'onceway_leases_lost_total{route="charges"} 1',
     'onceway_settles_fenced_total{route="charges"} 1',
     'onceway_settles_retried_total{route="charges"} 1',
+    'onceway_answers_unsettled_total{route="charges"} 1',
+    'onceway_unsettled_bytes 5',
     'onceway_scope_splits_total{route="charges"} 1',
     'onceway_records_swept_total{state="completed"} 7',
     'onceway_records_lapsed_total 3',

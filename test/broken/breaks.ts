@@ -1,0 +1,120 @@
+/**
+ * Mechanisms of the gateway, taken out one by one: each break is a change of source text that register.ts applies while
+ * modules are loaded. `breaks`: the invariants (or protocol rules) that stand or fall with it. Tests that claim to hold a
+ * rule are run against these and must fail. Nothing in src/ knows of this file.
+ */
+export interface Patch {
+  /** Below src/. */
+  readonly file: string
+  /** Stands there exactly once. */
+  readonly find: string
+  readonly replace: string
+}
+
+export interface Break {
+  readonly name: string
+  /** What the broken build does. */
+  readonly does: string
+  readonly breaks: readonly string[]
+  readonly patches: readonly Patch[]
+}
+
+/** The ways in which middlewares that were read do lie: each must be caught by the chaos run and by the simulation. */
+export const LIES = ['release-on-disconnect', 'skip-claim', 'accept-any-owner', 'settle-after-answer', 'ignore-lease', 'reread-in-doubt', 'replay-unsettled'] as const
+
+export const BREAKS: readonly Break[] = [
+  {
+    name: 'release-on-disconnect',
+    does: 'gives the key free when the first requester leaves while its request is being executed',
+    breaks: ['I1', 'I2', 'I10'],
+    patches: [{
+      file: 'gateway/handle.ts',
+      find: '  const execution = gateway.start(visit)\n',
+      replace: `  const execution = gateway.start(visit)
+  void visit.gone().then(() => {
+    if (execution.sentAtMs === null || execution.sending === null || gateway.executions.get(visit.name) !== execution) return
+    execution.sending.cancel('CLIENT_GONE', false)
+    gateway.leave(execution)
+    return gateway.world.records.settle({ token: execution.token, outcome: 'released', keepMs: visit.route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
+      .then(() => gateway.world.locks.unlock(visit.id, execution.owner))
+  }).catch(() => {})
+`
+    }]
+  },
+  {
+    name: 'skip-claim',
+    does: 'sends without a row that says who sends: the lock in Redis is taken for enough',
+    breaks: ['I1', 'I2', 'I4'],
+    patches: [{
+      file: 'gateway/claiming.ts',
+      find: '  let result = await granted(gateway, execution, () => records.insert(execution.claim))\n',
+      replace: `  gateway.startLease(execution, gateway.readClocks())
+  const seen = await records.look(execution.visit.id)
+  if (seen === null) return won(execution, 1)
+  let result = await granted(gateway, execution, () => records.insert(execution.claim))
+`
+    }]
+  },
+  {
+    name: 'accept-any-owner',
+    does: 'lets any execution settle a record, whoever has claimed it',
+    breaks: ['I3', 'I4', 'I7', 'I10', 'I11'],
+    patches: [
+      { file: 'core/protocol.ts', find: "    case 'settle': return holds(event.settlement.token, row) ? null : 'token'\n", replace: "    case 'settle': return null\n" },
+      { file: 'store/postgres/settles.ts', find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state', replace: '   where (r.state' }
+    ]
+  },
+  {
+    name: 'settle-after-answer',
+    does: 'gives the answer, and calls it stored, before the store has acknowledged it',
+    breaks: ['I11', 'I4', 'I7'],
+    patches: [{
+      file: 'gateway/settling.ts',
+      find: '  const settling = settleUntilDone(gateway, execution, plan.settlement)\n',
+      replace: `  execution.ending.resolve(plan.ending({ kind: 'stored', keepLeftMs: plan.settlement.keepMs, askedAtMs: startedAt }))
+  const settling = settleUntilDone(gateway, execution, plan.settlement)
+`
+    }]
+  },
+  {
+    name: 'ignore-lease',
+    does: 'sends although its lease is over',
+    breaks: ['I2', 'I4'],
+    patches: [{
+      file: 'gateway/execution.ts',
+      find: 'const may = !execution.cancelled && !execution.leaseLost && !suspended && now + marginMs < execution.leaseEndsAtMs\n',
+      replace: 'const may = !execution.cancelled || suspended || now + marginMs < 0\n'
+    }]
+  },
+  {
+    name: 'reread-in-doubt',
+    does: 'believes what it reads of a claim whose reply was lost, and gives up a token that it does not see',
+    breaks: ['I2', 'I9', 'P6'],
+    patches: [{
+      file: 'gateway/claiming.ts',
+      find: '    return confirmDoubted(gateway, execution, () => records.confirm(execution.claim))\n',
+      replace: `    gateway.startLease(execution, gateway.readClocks())
+    const seen = await records.look(execution.visit.id)
+    if (seen?.state === 'claimed' && seen.owner.equals(execution.owner)) return { kind: 'won', attempt: seen.attempt }
+    throw new StoreUnavailable(records.name, 'reread', true, error)
+`
+    }]
+  },
+  {
+    name: 'replay-unsettled',
+    does: 'replays an answer that Redis has and the arbiter does not',
+    breaks: ['I11', 'I3', 'I7'],
+    patches: [{
+      file: 'gateway/claiming.ts',
+      find: '  const settled = await settleCopy(gateway, execution, token, copy)',
+      replace: `  if (comparison === 'same') return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.world.clock.wallMs() + copy.keepMs }
+  const settled = await settleCopy(gateway, execution, token, copy)`
+    }]
+  }
+]
+
+export function breakNamed (name: string): Break {
+  const found = BREAKS.find(each => each.name === name)
+  if (found === undefined) throw new Error(`there is no break "${name}": ${BREAKS.map(each => each.name).join(', ')}`)
+  return found
+}
