@@ -1,5 +1,6 @@
-/** `npm run generate`: writes what is made from the configuration's schema. A test fails when the files are out of step. */
+/** `npm run generate`: writes what is made from the configuration's schema and from the table of faults. A test fails when the files are out of step. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { withFaultTable } from '../test/broken/rows.ts'
 import { referenceText, schemaText } from '../src/config/reference.ts'
 
 const root = new URL('../', import.meta.url)
@@ -8,3 +9,4 @@ const read = (name: string) => readFileSync(new URL(name, root), 'utf8')
 mkdirSync(new URL('schema/', root), { recursive: true })
 writeFileSync(new URL('schema/onceway.schema.json', root), schemaText())
 writeFileSync(new URL('docs/configuration.md', root), referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml')))
+writeFileSync(new URL('docs/guarantees.md', root), withFaultTable(read('docs/guarantees.md')))

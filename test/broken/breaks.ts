@@ -3,6 +3,8 @@
  * modules are loaded. `breaks`: the invariants (or protocol rules) that stand or fall with it. Tests that claim to hold a
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
+import { MECHANISMS } from './mechanisms.ts'
+
 export interface Patch {
   /** Below src/. */
   readonly file: string
@@ -23,6 +25,7 @@ export interface Break {
 export const LIES = ['release-on-disconnect', 'skip-claim', 'accept-any-owner', 'settle-after-answer', 'ignore-lease', 'reread-in-doubt', 'replay-unsettled'] as const
 
 export const BREAKS: readonly Break[] = [
+  ...MECHANISMS,
   {
     name: 'release-on-disconnect',
     does: 'gives the key free when the first requester leaves while its request is being executed',

@@ -33,6 +33,11 @@ function serveOnce (args: readonly string[]): { status: number | null, stderr: s
   return { status, stderr }
 }
 
+/** Resolves when new connections are no longer taken: from now on only what runs is waited for. */
+async function refused (url: string): Promise<void> {
+  while (await call(url, '/things', { method: 'GET' }).then(() => true, () => false)) await new Promise(resolve => setTimeout(resolve, 50))
+}
+
 function directoryFor (t: TestContext): string {
   const directory = makeDirectory('lifecycle')
   t.after(() => { directory.remove() })
@@ -55,6 +60,7 @@ describe('the life of a process', () => {
     const duplicate = await call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'drain', Connection: 'keep-alive' }, body: 'x' })
     assert.equal(duplicate.status, 409, 'still serving while the word spreads')
     assert.equal(duplicate.headers['connection'], 'close')
+    await refused(gateway.url)
     release.resolve()
     assert.equal((await running).status, 201)
     assert.equal(await gateway.exited, 0)

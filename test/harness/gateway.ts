@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
+import { promisify } from 'node:util'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
 import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
@@ -75,7 +76,14 @@ export function guardedRoute (url: string, policy: Partial<IdempotencyPolicy> = 
   return { name: 'things', match: { path: '/*', methods: ['POST', 'PATCH'], host: null, exact: false }, upstream: upstreamPolicy(url, upstream), idempotency: apiPolicy(policy) }
 }
 
-export interface TestGateway { readonly url: string, readonly gateway: Gateway, readonly world: World, close: () => Promise<void> }
+export interface TestGateway {
+  readonly url: string
+  readonly gateway: Gateway
+  readonly world: World
+  /** Clients' connections that the gateway's side still holds. */
+  readonly connections: () => Promise<number>
+  close: () => Promise<void>
+}
 
 export interface TestGatewayOptions {
   readonly routes: readonly Route[]
@@ -121,9 +129,10 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     await world.upstream.close()
     assert.equal(heldBy(gateway), heldBy(null))
   }
+  const connections = async (): Promise<number> => promisify(server.server.getConnections.bind(server.server))()
   const closeOnce = async (): Promise<void> => { await (closed ??= close()) }
   t.after(closeOnce)
-  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, close: closeOnce }
+  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, connections, close: closeOnce }
 }
 
 /** What every test must leave behind: nothing. */

@@ -14,6 +14,8 @@ import { atExit } from './exit.ts'
 
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
+const REGISTER = fileURLToPath(new URL('../broken/register.ts', import.meta.url))
+
 export type LogLine = Record<string, unknown> & { readonly msg?: string, readonly level?: string }
 
 export interface ProcessGateway {
@@ -48,7 +50,7 @@ export async function startProcess (t: TestContext, options: ProcessGatewayOptio
     writeFileSync(file, options.config)
     args.push('--config', file)
   }
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...cleanEnv(), ...options.env } })
+  const child = spawn(process.execPath, [...brokenArgs(), ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...cleanEnv(), ...options.env } })
   const forget = atExit(() => { child.kill('SIGKILL') })
   t.after(async () => {
     child.kill('SIGCONT')
@@ -97,7 +99,12 @@ async function started (child: ChildProcess): Promise<ProcessGateway> {
   }
 }
 
+/** A test that is run on a broken build has its gateways broken alike (test/broken/). */
+function brokenArgs (): string[] {
+  return process.env.ONCEWAY_BREAK === undefined ? [] : ['--import', REGISTER]
+}
+
 /** The test's own environment must not configure the gateway. */
 function cleanEnv (): Record<string, string> {
-  return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => value !== undefined && !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))) as Record<string, string>
+  return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => value !== undefined && !/^(ONCEWAY_(?!BREAK$)|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))) as Record<string, string>
 }

@@ -1,0 +1,143 @@
+/**
+ * One break per mechanism of the fault table (rows.ts, docs/guarantees.md): what is left when it is taken out. Each row
+ * names the test that must then fail.
+ */
+import type { Break } from './breaks.ts'
+
+const CLAIMING = 'gateway/claiming.ts'
+const SETTLING = 'gateway/settling.ts'
+
+export const MECHANISMS: readonly Break[] = [
+  {
+    name: 'lock-without-end',
+    does: 'locks in Redis for ever: what a dead process had locked stays locked',
+    breaks: ['I8'],
+    patches: [{
+      file: CLAIMING,
+      find: 'await locks.lock(visit.id, lock, visit.claim.leaseMs)',
+      replace: 'await locks.lock(visit.id, lock, visit.claim.leaseMs * 100_000)'
+    }]
+  },
+  {
+    name: 'leases-never-lapse',
+    does: 'waits for the dead for ever',
+    breaks: ['I9'],
+    patches: [{ file: 'core/protocol.ts', find: "return { do: row.lapsed && mayLapse ? 'lapse' : 'in-flight' }", replace: "return { do: row.lapsed && mayLapse ? 'in-flight' : 'in-flight' }" }]
+  },
+  {
+    name: 'redis-errors-are-locks',
+    does: 'takes an error of Redis for a lock that was won',
+    breaks: ['P2'],
+    patches: [{ file: 'store/redis/locks.ts', find: "    if (reply === undefined) return { kind: 'unavailable' }\n", replace: "    if (reply === undefined) return { kind: 'locked' }\n" }]
+  },
+  {
+    name: 'dead-claims-freed',
+    does: 'takes the claim of a dead process for unsent',
+    breaks: ['I1', 'I10'],
+    patches: [{
+      file: 'core/protocol.ts',
+      find: "return settledRow(row, { outcome: 'indeterminate', keepMs: row.unknownKeepMs",
+      replace: "return settledRow(row, { outcome: 'released', keepMs: row.unknownKeepMs"
+    }]
+  },
+  {
+    name: 'redis-is-needed',
+    does: 'serves nothing while Redis is away',
+    breaks: ['P2'],
+    patches: [{
+      file: CLAIMING,
+      find: "    case 'mine':\n    case 'unavailable': return null\n",
+      replace: "    case 'mine': return null\n    case 'unavailable': return { kind: 'unavailable', nothingKnows: false }\n"
+    }]
+  },
+  {
+    name: 'forward-when-down',
+    does: 'sends without a claim when the arbiter is away',
+    breaks: ['P1'],
+    patches: [{
+      file: CLAIMING,
+      find: "    return { verdict: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }\n",
+      replace: '    gateway.startLease(execution, gateway.readClocks())\n    return won(execution, 1)\n'
+    }]
+  },
+  {
+    name: 'settle-once',
+    does: 'tries to settle once and forgets the answer when that fails',
+    breaks: ['E6'],
+    patches: [{ file: SETTLING, find: "      if (gateway.stopped) return { kind: 'abandoned' }\n", replace: "      if (!gateway.stopped) return { kind: 'abandoned' }\n" }]
+  },
+  {
+    name: 'lapse-in-the-dark',
+    does: 'takes leases that are over at once after an outage, from those who live',
+    breaks: ['E2b', 'I2'],
+    patches: [{ file: 'gateway/contact.ts', find: '    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs\n', replace: '    return now >= 0\n' }]
+  },
+  {
+    name: 'lost-settle-is-fenced',
+    does: 'does not know its own outcome when the reply of its settle was lost',
+    breaks: ['P7'],
+    patches: [{ file: SETTLING, find: '  if (mine && row.state === settlement.outcome', replace: '  if (!mine && row?.state === settlement.outcome' }]
+  },
+  {
+    name: 'renewals-wait',
+    does: 'lets one locked row keep all other leases from being renewed',
+    breaks: ['P8'],
+    patches: [{ file: 'store/postgres/renewals.ts', find: 'for no key update of r skip locked', replace: 'for no key update of r' }]
+  },
+  {
+    name: 'unsent-is-unknown',
+    does: 'calls unknown what never left',
+    breaks: ['E4'],
+    patches: [{ file: SETTLING, find: "    settlement: settlementOf(execution, 'released', execution.visit.route.idempotency.retentionMs),\n", replace: "    settlement: settlementOf(execution, 'indeterminate', execution.visit.route.idempotency.retentionMs),\n" }]
+  },
+  {
+    name: 'lost-is-released',
+    does: 'frees the key when the upstream broke off',
+    breaks: ['I1', 'I10'],
+    patches: [{
+      file: SETTLING,
+      find: "settlement: { ...settlementOf(execution, 'indeterminate', execution.visit.route.idempotency.unknownRetentionMs), status: storable(status), reason },",
+      replace: "settlement: { ...settlementOf(execution, 'released', execution.visit.route.idempotency.unknownRetentionMs), status: storable(status) },"
+    }]
+  },
+  {
+    name: 'hops-are-kept',
+    does: "keeps a proxy's 502 and 504 as the upstream's own answers",
+    breaks: ['E4'],
+    patches: [{ file: 'core/disposition.ts', find: "if (answer.status === 502 || answer.status === 504) return 'unknown'\n", replace: "if (answer.status === 502 || answer.status === 504) return 'keep'\n" }]
+  },
+  {
+    name: 'late-settles-refused',
+    does: 'drops the true answer of an owner whose lease was taken for over',
+    breaks: ['I7', 'E7'],
+    patches: [{
+      file: 'core/protocol.ts',
+      find: "  'settle:completed':         ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  'settle',",
+      replace: "  'settle:completed':         ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  '·',"
+    }]
+  },
+  {
+    name: 'past-is-taken-unlocked',
+    does: 'takes a row whose retention is over without a second look at the locked row',
+    breaks: ['P5', 'I7'],
+    patches: [{ file: 'store/postgres/claims.ts', find: '   order by r.id\n     for no key update of r\n', replace: '   order by r.id\n' }]
+  },
+  {
+    name: 'no-drain',
+    does: 'ends without waiting for what it executes',
+    breaks: ['I8'],
+    patches: [{ file: 'gateway/gateway.ts', find: 'while (!this.stopped && this.executions.size > 0 &&', replace: 'while (!this.stopped && this.executions.size > 1_000_000 &&' }]
+  },
+  {
+    name: 'lost-rows-stay-lost',
+    does: 'takes a row that vanished under an unsettled copy for a key that nobody used',
+    breaks: ['I1', 'P7'],
+    patches: [{ file: CLAIMING, find: "  if (settled.kind === 'settled' || settled.row !== null) return settled\n", replace: '  if (settled.kind.length > 0) return settled\n' }]
+  },
+  {
+    name: 'unsettled-without-bound',
+    does: 'goes on claiming when the answers that wait for the store have filled their bound',
+    breaks: ['E6'],
+    patches: [{ file: 'gateway/admission.ts', find: 'if (gateway.unsettled.full || ', replace: 'if (' }]
+  }
+]

@@ -1,0 +1,272 @@
+/**
+ * The fault table of docs/guarantees.md, row by row: the test that holds the row, and the break that takes its mechanism
+ * out of the gateway. rows.test.ts runs each test on the build so broken, where it must fail; the suite runs it on the
+ * sound one.
+ */
+export interface FaultRow {
+  readonly fault: string
+  readonly moment: string
+  /** How often the upstream sees the request. */
+  readonly seen: string
+  readonly record: string
+  readonly client: string
+  /** A file below test/, and the sentence of a test in it (or its beginning). */
+  readonly test: readonly [file: string, name: string]
+  readonly breaks: string
+}
+
+export const FAULT_ROWS: readonly FaultRow[] = [
+  {
+    fault: 'gateway killed',
+    moment: 'before or after the lock in Redis',
+    seen: '0',
+    record: 'none',
+    client: "connection error; a retry executes, after the lock's lease at the latest",
+    test: ['crash/memory.test.ts', 'keep: whatever call the process dies at or loses'],
+    breaks: 'lock-without-end'
+  },
+  {
+    fault: 'gateway killed',
+    moment: "after the claim's commit, before the send",
+    seen: '0',
+    record: 'claimed, then indeterminate (cannot be told from the next row)',
+    client: 'retry: in flight until the lease ends, then as `unknown` says',
+    test: ['gateway/lapse.test.ts', 'the claim of a dead process is in flight until its lease is over'],
+    breaks: 'leases-never-lapse'
+  },
+  {
+    fault: 'gateway killed',
+    moment: 'while forwarding, or answered and not settled (the window that no store closes)',
+    seen: '≤ 1',
+    record: 'claimed, then indeterminate',
+    client: 'the same',
+    test: ['crash/memory.test.ts', 'keep: whatever call the process dies at or loses'],
+    breaks: 'dead-claims-freed'
+  },
+  {
+    fault: 'gateway killed',
+    moment: 'settled, not answered',
+    seen: '1',
+    record: 'completed',
+    client: 'connection error; a retry replays',
+    test: ['crash/memory.test.ts', 'keep: whatever call the process dies at or loses'],
+    breaks: 'settle-after-answer'
+  },
+  {
+    fault: 'client gone',
+    moment: 'any',
+    seen: '≤ 1',
+    record: 'as if it had stayed',
+    client: 'retry: replay, or in flight',
+    test: ['gateway/client-gone.test.ts', 'a client that goes in mid-flight cancels nothing'],
+    breaks: 'release-on-disconnect'
+  },
+  {
+    fault: 'Redis down, stalled, cut off',
+    moment: 'any',
+    seen: '≤ 1',
+    record: 'unchanged',
+    client: 'served by the database alone',
+    test: ['e2e/stores-lost.test.ts', 'Redis killed: everything goes on'],
+    breaks: 'redis-is-needed'
+  },
+  {
+    fault: 'Redis flushed, restarted empty, evicting, failed over',
+    moment: 'any',
+    seen: '≤ 1',
+    record: 'unchanged',
+    client: 'in flight, or a replay, from the row',
+    test: ['gateway/redis-says.test.ts', 'FLUSHALL in mid-flight'],
+    breaks: 'skip-claim'
+  },
+  {
+    fault: 'Redis read-only or out of memory',
+    moment: 'any',
+    seen: '≤ 1',
+    record: 'unchanged',
+    client: 'served by the database alone',
+    test: ['store/redis-faults.test.ts', 'a Redis that is full is done without until there is room'],
+    breaks: 'redis-errors-are-locks'
+  },
+  {
+    fault: 'database down, stalled, out of disk',
+    moment: 'before the claim',
+    seen: '0',
+    record: 'none',
+    client: '503 + `Retry-After`; settled copies still replay',
+    test: ['e2e/stores-lost.test.ts', 'Postgres killed: 503 and nothing sent'],
+    breaks: 'forward-when-down'
+  },
+  {
+    fault: 'database down or failing over',
+    moment: 'between send and settle',
+    seen: '1',
+    record: 'claimed; the settle is tried again while the process lives',
+    client: 'the real answer, `Idempotency-Stored: false`; afterwards replays',
+    test: ['gateway/unsettled.test.ts', 'while the arbiter is down the real answer comes within three seconds'],
+    breaks: 'settle-once'
+  },
+  {
+    fault: 'database down for longer than a lease',
+    moment: 'during an execution',
+    seen: '≤ 1',
+    record: 'claimed; nobody takes it before a lease of unbroken contact',
+    client: 'as above',
+    test: ['gateway/lapse.test.ts', 'nobody takes a lease that is over before one lease of unbroken contact'],
+    breaks: 'lapse-in-the-dark'
+  },
+  {
+    fault: 'answers that wait for the database fill `limits.unsettledBytes`',
+    moment: 'before the claim',
+    seen: '0',
+    record: 'none',
+    client: '503 + `Retry-After`',
+    test: ['gateway/unsettled.test.ts', 'answers that wait to be settled stop new requests at their bound'],
+    breaks: 'unsettled-without-bound'
+  },
+  {
+    fault: 'reply of a commit lost',
+    moment: 'claim',
+    seen: '≤ 1',
+    record: 'confirmed by a write, or released unsent',
+    client: 'as decided, or 503 and nothing was sent',
+    test: ['gateway/claim-in-doubt.test.ts', 'a claim in doubt (applied, its reply lost) is confirmed and sent once'],
+    breaks: 'reread-in-doubt'
+  },
+  {
+    fault: 'reply of a commit lost',
+    moment: 'settle',
+    seen: '1',
+    record: 'completed: its own outcome is known again',
+    client: 'the answer',
+    test: ['gateway/unsettled.test.ts', 'a settle whose reply was lost is found done by the next try'],
+    breaks: 'lost-settle-is-fenced'
+  },
+  {
+    fault: 'one row locked by somebody',
+    moment: 'renewal',
+    seen: '1',
+    record: 'the others are renewed',
+    client: 'unchanged',
+    test: ['store/postgres-races.test.ts', 'one locked row does not keep the others from being renewed'],
+    breaks: 'renewals-wait'
+  },
+  {
+    fault: 'upstream refuses, unknown host, TLS fails',
+    moment: 'before the first byte',
+    seen: '0',
+    record: 'released',
+    client: '502 or 503 + `Retry-After`; a retry executes',
+    test: ['gateway/unsent.test.ts', 'an upstream that refuses the connection'],
+    breaks: 'unsent-is-unknown'
+  },
+  {
+    fault: 'upstream resets, is silent, breaks off, sends garbage',
+    moment: 'after the first byte',
+    seen: '≤ 1',
+    record: 'indeterminate',
+    client: '502 or 504 `outcome-unknown`, for every retry too',
+    test: ['gateway/unknown.test.ts', 'an upstream that ends the connection'],
+    breaks: 'lost-is-released'
+  },
+  {
+    fault: "a hop's 502 or 504",
+    moment: 'after the first byte',
+    seen: '≤ 1',
+    record: 'indeterminate',
+    client: 'the answer as it came, marked; retries `outcome-unknown`',
+    test: ['gateway/hops.test.ts', 'a 502 of a hop passes as it came'],
+    breaks: 'hops-are-kept'
+  },
+  {
+    fault: 'process paused beyond its lease',
+    moment: 'before the last check',
+    seen: '0',
+    record: 'released, or indeterminate',
+    client: '503, nothing was sent',
+    test: ['gateway/busy-pool.test.ts', 'nothing is sent when the process was paused beyond its lease'],
+    breaks: 'ignore-lease'
+  },
+  {
+    fault: 'process paused beyond its lease',
+    moment: 'after the last check',
+    seen: '1',
+    record: 'indeterminate, then completed by the late answer',
+    client: 'as `unknown` says, then replays',
+    test: ['gateway/fenced.test.ts', 'a late true answer wins over a lapsed lease'],
+    breaks: 'late-settles-refused'
+  },
+  {
+    fault: 'process paused until somebody else has claimed',
+    moment: 'settle',
+    seen: '2, on a route with `unknown: retry`',
+    record: 'the later claim stands; the earlier owner is fenced',
+    client: 'what is stored',
+    test: ['crash/memory.test.ts', 'stalled: whatever call the process dies at or loses'],
+    breaks: 'accept-any-owner'
+  },
+  {
+    fault: 'duplicates at several gateways at once',
+    moment: 'claim',
+    seen: '1',
+    record: 'one claim',
+    client: 'one executes; the others wait, or are told in flight',
+    test: ['e2e/two-processes.test.ts', '50 simultaneous duplicates of one key are one execution and 49 in-flight or replayed answers, on Postgres alone'],
+    breaks: 'skip-claim'
+  },
+  {
+    fault: 'retention ends while a retry arrives',
+    moment: 'claim',
+    seen: '≤ 1 per life',
+    record: 'a new life',
+    client: 'executes or replays, never both',
+    test: ['store/postgres-races.test.ts', 'a take of a past row loses to whoever made it live longer'],
+    breaks: 'past-is-taken-unlocked'
+  },
+  {
+    fault: 'SIGTERM',
+    moment: 'during an execution',
+    seen: '1',
+    record: 'drained; what outlasts the drain is indeterminate',
+    client: 'answered',
+    test: ['e2e/lifecycle.test.ts', 'SIGTERM: not ready at once'],
+    breaks: 'no-drain'
+  },
+  {
+    fault: 'failover that loses the claimed row (asynchronous replication: outside the promise)',
+    moment: 'after the answer, with an unsettled copy in Redis',
+    seen: '1',
+    record: 'put back from the copy',
+    client: 'replay',
+    test: ['regress/lost-row-under-a-copy.test.ts', 'an unsettled answer whose row has vanished is put back and replayed'],
+    breaks: 'lost-rows-stay-lost'
+  },
+  {
+    fault: 'Redis has an answer that the database has not taken',
+    moment: 'retry at another gateway',
+    seen: '1',
+    record: 'settled by its owner and attempt before it is replayed',
+    client: 'the real answer, `Idempotency-Stored: false`, until then',
+    test: ['gateway/unsettled.test.ts', 'another process gives an unsettled answer marked while the arbiter is down'],
+    breaks: 'replay-unsettled'
+  }
+]
+
+const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'held by', 'fails without']
+
+/** The rows as a table in Markdown. */
+export function faultTable (): string {
+  const lines = FAULT_ROWS.map(({ fault, moment, seen, record, client, test: [file, name], breaks }) =>
+    [fault, moment, seen, record, client, `[\`${file}\`](../test/${file}): ${name}`, `\`${breaks}\``])
+  return [HEAD, HEAD.map(() => '---'), ...lines].map(cells => `| ${cells.join(' | ')} |`).join('\n')
+}
+
+const BEGIN = '<!-- fault table -->\n'
+const END = '<!-- end of the fault table -->'
+
+/** A page with the table between its two marks. */
+export function withFaultTable (page: string): string {
+  const [before, rest] = page.split(BEGIN)
+  const after = rest?.slice(rest.indexOf(END))
+  return `${before}${BEGIN}${faultTable()}\n${after}`
+}
