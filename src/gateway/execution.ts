@@ -62,7 +62,7 @@ export type Verdict =
   /** Nothing was sent. `nothingKnows`: neither map, copies nor Redis knew the key, and the claim certainly was not made. */
   | { readonly kind: 'unavailable', readonly nothingKnows: boolean }
 
-/** How a sending ended, for those who wait. `kept` is the answer as any other caller may see it. */
+/** How a sending ended, for those who wait. `kept` is the answer as any other caller may see it; `stored`: the arbiter has taken the outcome. */
 export type Ending =
   | { readonly kind: 'answered', readonly answer: Answer, readonly kept: Answer | null, readonly stored: boolean, readonly expiresAtMs: number | null }
   /** Fenced, and another's answer is stored: everybody gets that one (E7). */

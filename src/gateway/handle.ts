@@ -4,7 +4,6 @@
  * nothing to sockets (http/).
  */
 import { parseKey } from '../core/key.ts'
-import type { Answer } from '../core/record.ts'
 import { sameRequest } from '../core/fingerprint.ts'
 import { admit } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
@@ -123,7 +122,8 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
     return verdict.kind === 'won' ? { kind: 'mismatch' } : inFlight(gateway, execution, false)
   }
   const ending = await withinOrGone(gateway.world.clock, patienceMs, execution.ending.promise, visit.gone())
-  return ending === OUT_OF_PATIENCE ? inFlight(gateway, execution, false) : fromEndingOfAnother(ending)
+  const outcome = ending === OUT_OF_PATIENCE ? null : fromEndingOfAnother(ending)
+  return outcome ?? inFlight(gateway, execution, false)
 }
 
 function enterWait (gateway: Gateway): boolean {
@@ -168,7 +168,7 @@ function fromVerdict (verdict: Verdict): Outcome {
 /** For the first requester: the whole head. */
 function fromEnding (ending: Ending): Outcome {
   switch (ending.kind) {
-    case 'answered': return { kind: 'executed', answer: ending.answer, stored: ending.stored, expiresAtMs: ending.expiresAtMs }
+    case 'answered': return { kind: 'executed', answer: ending.answer, stored: ending.stored && ending.kept !== null, expiresAtMs: ending.expiresAtMs }
     case 'stored': return { kind: 'replayed', answer: ending.answer, expiresAtMs: ending.expiresAtMs }
     case 'released': return { kind: 'released', answer: ending.answer }
     case 'hop': return { kind: 'hop', answer: ending.answer }
@@ -180,10 +180,13 @@ function fromEnding (ending: Ending): Outcome {
   }
 }
 
-/** For everybody else: kept headers only, and called replayed only when it is stored (I11). */
-function fromEndingOfAnother (ending: Ending): Outcome {
+/**
+ * For everybody else: kept headers only, and called replayed only when it is stored (I11). null: there is no answer to give,
+ * and the arbiter has not taken the tombstone yet; to this request it is still in flight.
+ */
+function fromEndingOfAnother (ending: Ending): Outcome | null {
   switch (ending.kind) {
-    case 'answered': return fromAnswerOfAnother(ending.answer.status, ending.kept, ending)
+    case 'answered': return fromAnswerOfAnother(ending)
     case 'released': return { kind: 'released', answer: ending.kept }
     case 'hop': return { kind: 'hop', answer: ending.kept }
     case 'unprotected': return { kind: 'unprotected', answer: ending.kept }
@@ -195,16 +198,16 @@ function fromEndingOfAnother (ending: Ending): Outcome {
   }
 }
 
-function fromAnswerOfAnother (status: number, kept: Answer | null, ending: Extract<Ending, { kind: 'answered' }>): Outcome {
-  if (kept === null) return { kind: 'not-kept', originalStatus: status }
-  if (!ending.stored || ending.expiresAtMs === null) return { kind: 'executed', answer: kept, stored: false, expiresAtMs: null }
-  return { kind: 'replayed', answer: kept, expiresAtMs: ending.expiresAtMs }
+function fromAnswerOfAnother ({ answer, kept, stored, expiresAtMs }: Extract<Ending, { kind: 'answered' }>): Outcome | null {
+  if (kept === null) return stored ? { kind: 'not-kept', originalStatus: answer.status } : null
+  if (!stored || expiresAtMs === null) return { kind: 'executed', answer: kept, stored: false, expiresAtMs: null }
+  return { kind: 'replayed', answer: kept, expiresAtMs }
 }
 
 /** Only the first requester gets a stream (E5); the others, what the record says. */
-function fromStreamOfAnother (ending: Extract<Ending, { kind: 'streamed' }>): Outcome {
+function fromStreamOfAnother (ending: Extract<Ending, { kind: 'streamed' }>): Outcome | null {
   switch (ending.as) {
-    case 'consumed':
+    case 'consumed': return ending.stored ? { kind: 'not-kept', originalStatus: ending.status } : null
     case 'unprotected': return { kind: 'not-kept', originalStatus: ending.status }
     case 'released': return { kind: 'released', answer: { status: ending.status, headers: [], body: Buffer.alloc(0) } }
     case 'indeterminate': return { kind: 'unknown', timedOut: ending.status === 504 }

@@ -128,7 +128,7 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
     return {
       settlement: { ...settlementOf(execution, 'consumed', keepMs), status: raw.status },
       // The record is settled, the answer is not kept: this is the only time it is shown.
-      ending: () => ({ kind: 'answered', answer, kept: null, stored: false, expiresAtMs: null }),
+      ending: stored => ({ kind: 'answered', answer, kept: null, stored: stored !== null, expiresAtMs: null }),
       kept: { status: raw.status, headers: [], body: Buffer.alloc(0) }
     }
   }

@@ -7,8 +7,8 @@ import { MemoryStore } from '../../src/store/memory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { DOWN, fail, faulty, LOST_REPLY, firstly } from '../harness/faulty-store.ts'
 import type { FaultyStore } from '../harness/faulty-store.ts'
-import { countingMeter, guardedRoute, recordingLog, startGateway, startGuarded } from '../harness/gateway.ts'
-import type { Guarded } from '../harness/gateway.ts'
+import { apiPolicy, countingMeter, guardedRoute, recordingLog, startGateway, startGuarded } from '../harness/gateway.ts'
+import type { Guarded, GuardedOptions } from '../harness/gateway.ts'
 import { call } from '../harness/call.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 
@@ -17,14 +17,14 @@ const PATIENCE_MS = 3_000
 
 interface Unsettled extends Guarded { readonly clock: ManualClock, readonly records: FaultyStore, readonly locks: MemoryLocks, readonly meter: ReturnType<typeof countingMeter>, readonly log: ReturnType<typeof recordingLog> }
 
-async function start (t: TestContext, unsettledBytes = 1_000_000): Promise<Unsettled> {
+async function start (t: TestContext, unsettledBytes = 1_000_000, options: GuardedOptions = {}): Promise<Unsettled> {
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const locks = new MemoryLocks({ nowMs: clock.wallMs })
   const meter = countingMeter()
   const log = recordingLog()
   const limits = { executions: 100, waiters: 100, bufferedBytes: 1_000_000, unsettledBytes }
-  const started = await startGuarded(t, { background: false, policy: { answerWithinMs: 60_000 }, world: { clock, records: records.store, locks, meter, log, limits } })
+  const started = await startGuarded(t, { background: false, ...options, policy: { answerWithinMs: 60_000, ...options.policy }, world: { clock, records: records.store, locks, meter, log, limits } })
   return { ...started, clock, records, locks, meter, log }
 }
 
@@ -129,6 +129,22 @@ test('another process gives an unsettled answer marked while the arbiter is down
   assert.equal((await world.ask('k')).headers['idempotent-replayed'], 'true')
   assert.equal(world.witness.seen.length, 1)
 })
+
+for (const [what, keep] of [['of a route that keeps no bodies', { ...apiPolicy().keep, body: false }], ['that is too large to keep', { ...apiPolicy().keep, responseBytesMax: 1 }]] as const) {
+  test(`nobody is told of a tombstone that the arbiter has not taken: a duplicate of an answer ${what} is in flight until then`, async t => {
+    const world = await start(t, 1_000_000, { policy: { keep, inFlight: { waitMs: 60_000, status: 409 } } })
+    world.records.faults.set('settle', DOWN)
+    const first = world.ask('k')
+    const duplicate = world.ask('k')
+    await eventually(() => world.gateway.waiters === 1, 'the duplicate waits')
+    await untilTried(world)
+    assert.equal((await first).status, 201)
+    assert.equal((await duplicate).json.code, 'in-flight')
+    await mend(world)
+    assert.equal((await world.ask('k')).json.code, 'answer-not-kept')
+    assert.equal(world.witness.seen.length, 1)
+  })
+}
 
 test('an unsettled answer that the arbiter refuses is dropped, and what the record says stands', async t => {
   const world = await start(t)
