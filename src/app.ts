@@ -14,11 +14,13 @@ import type { GuardedRoute } from './core/policy.ts'
 import { StartError } from './errors.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { pause } from './gateway/patience.ts'
+import type { World } from './gateway/world.ts'
 import { createAdmin } from './http/admin.ts'
 import type { Readiness } from './http/admin.ts'
 import { PeerTrust } from './http/peer.ts'
 import { createServer } from './http/server.ts'
 import { JoseVerifier } from './identity/jwt.ts'
+import { reload } from './reload.ts'
 import { compileRoutes } from './routing/match.ts'
 import { Stores } from './stores.ts'
 import { createLog } from './telemetry/log.ts'
@@ -28,6 +30,8 @@ import { UndiciUpstream } from './upstream/sender.ts'
 export interface App {
   readonly url: string
   readonly adminUrl: string
+  /** Takes the configuration that `load` reads, if it is one that a running process can take (reload.ts); null: there is no file. Never throws. */
+  readonly reload: (load: (() => Config) | null) => void
   /** Drains (docs/deployment.md) and closes everything. Never rejects. */
   readonly stop: () => Promise<void>
 }
@@ -37,40 +41,57 @@ const CUT_OFF_MS = 5_000
 /** The default lease, where no route guards. */
 const LEASE_MS = 15_000
 
+/** What a reload changes, as the listeners look at it: anew for every request. */
+interface Live { config: Config, routes: ReturnType<typeof compileRoutes>, peers: PeerTrust }
+
+function liveOf (config: Config): Live {
+  return { config, routes: compileRoutes(config.routes), peers: new PeerTrust(config.trustProxies) }
+}
+
 export async function startApp (config: Config, options: { readonly announce: (line: string) => void }): Promise<App> {
   const instance = `${hostname()}-${process.pid}`
+  const live = liveOf(config)
   const log = createLog({ level: config.log.level, instance })
   const metrics = createMetrics()
   const leases = leasesOf(config)
   const stores = await Stores.open(config, { log, meter: metrics, instance, shortestLeaseMs: leases.shortestMs })
   const upstream = new UndiciUpstream(config.upstreams)
+  const tokens = new JoseVerifier()
   const gateway = new Gateway({
+    ...settingsOf(config),
     records: stores.records,
     locks: stores.locks,
     upstream,
-    tokens: new JoseVerifier(),
+    tokens,
     clock: SYSTEM_CLOCK,
     random: SYSTEM_RANDOM,
     meter: metrics,
     log,
-    instance,
-    limits: config.limits,
-    claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
-    longestLeaseMs: leases.longestMs,
-    copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0
+    instance
   }, leases.shortestMs)
   gateway.noteLapsed(stores.lapsedAtStart)
   const phase = { draining: false }
   const server = await createServer({
     gateway,
-    routes: compileRoutes(config.routes),
-    problemBaseUri: config.problemBaseUri,
-    peers: new PeerTrust(config.trustProxies),
     log,
     meter: metrics,
-    closing: () => phase.draining
+    closing: () => phase.draining,
+    get routes () { return live.routes },
+    get peers () { return live.peers },
+    get problemBaseUri () { return live.config.problemBaseUri },
+    get limits () { return live.config.limits }
   })
-  const admin = createAdmin({ readiness: () => readinessOf(gateway, stores, phase.draining), mode: config.admin.readiness, metrics, log })
+  const admin = createAdmin({ readiness: () => readinessOf(gateway, stores, phase.draining), metrics, log, get mode () { return live.config.admin.readiness } })
+  /** What is let in from now on meets the new configuration; what is under way holds the route that it met. */
+  const take = (next: Config): void => {
+    const taken = liveOf(next)
+    log.level = next.log.level
+    upstream.become(next.upstreams)
+    tokens.forgetFiles()
+    gateway.become(settingsOf(next))
+    server.server.maxConnections = next.limits.connections
+    Object.assign(live, taken)
+  }
   const services = [heartbeat(gateway), sweeper(gateway)]
   const close = async (): Promise<void> => {
     gateway.stop()
@@ -86,10 +107,14 @@ export async function startApp (config: Config, options: { readonly announce: (l
     return {
       url,
       adminUrl,
+      reload: load => {
+        if (phase.draining) log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
+        else reload(live.config, load, { log, reloaded: metrics.reloaded, shortestLeaseMs: leases.shortestMs, take })
+      },
       stop: async () => {
         // The clock's timers hold no process; the end of this one must be waited for.
         const alive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
-        await drain(config, gateway, server, phase, log)
+        await drain(live.config, gateway, server, phase, log)
         await close()
         clearInterval(alive)
       }
@@ -97,6 +122,15 @@ export async function startApp (config: Config, options: { readonly announce: (l
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs'> {
+  return {
+    limits: config.limits,
+    claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
+    longestLeaseMs: leasesOf(config).longestMs,
+    copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0
   }
 }
 

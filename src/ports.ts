@@ -194,7 +194,8 @@ export interface LockStore {
 // ---------------------------------------------------------------- the upstream
 
 export interface UpstreamRequest {
-  readonly upstream: Pick<UpstreamPolicy, 'name' | 'origin'>
+  /** As the route names it. A reload may have changed the configuration's since: this request keeps the one that it came under. */
+  readonly upstream: UpstreamPolicy
   readonly method: string
   /** The raw request target. */
   readonly target: string
@@ -268,7 +269,11 @@ export interface Meter {
   indeterminate: (route: string, stage: string) => void
   unresolved: (unresolved: Unresolved) => void
   breaker: (open: boolean) => void
+  /** Turned away before it was looked at, because the process is at a limit. */
+  shed: (limit: ShedLimit) => void
 }
+
+export type ShedLimit = 'eventLoopDelay' | 'connections'
 
 /** The part of a pino logger that rooms below http may use. */
 export interface Log {

@@ -25,7 +25,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   demo: [],
   'banner.ts': ['config', 'core', 'version.ts'],
   'stores.ts': ['config', 'store', 'ports.ts', 'errors.ts'],
-  'app.ts': ['background', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'gateway', 'http', 'identity', 'ports.ts', 'routing', 'stores.ts', 'telemetry', 'upstream'],
+  'reload.ts': ['config', 'errors.ts', 'ports.ts'],
+  'app.ts': ['background', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'gateway', 'http', 'identity', 'ports.ts', 'reload.ts', 'routing', 'stores.ts', 'telemetry', 'upstream'],
   cli: ['app.ts', 'config', 'core', 'demo', 'errors.ts', 'ports.ts', 'store', 'telemetry', 'version.ts', 'clock.ts', 'http'],
   'main.ts': ['cli']
 }
@@ -34,6 +35,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   fastify: ['http', 'app.ts'],
   '@fastify/http-proxy': ['http'],
+  '@fastify/under-pressure': ['http'],
   undici: ['upstream', 'http'],
   pg: ['store'],
   ioredis: ['store'],

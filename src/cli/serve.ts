@@ -1,5 +1,4 @@
 /** `onceway serve`: from the flags to a configuration, from signals to an end. What runs is app.ts's. */
-import { startApp } from '../app.ts'
 import { defaultConfig, loadConfig } from '../config/load.ts'
 import type { Config } from '../config/config.ts'
 import { startDemoUpstream } from '../demo/upstream.ts'
@@ -15,7 +14,8 @@ const SAME_SIGNAL_MS = 500
 export const serve: Command = {
   help: `usage: onceway serve [--upstream URL] [--port N] [--data-dir DIR] [--config FILE]
 
-Runs the gateway until SIGTERM or SIGINT; then it drains and exits 0. A second signal ends it at once.
+Runs the gateway until SIGTERM or SIGINT; then it drains and exits 0. A second signal ends it at once. SIGHUP reads the
+file again and takes it, if it is right (docs/deployment.md).
 
   --upstream URL  guard this server: every POST and PATCH that carries an Idempotency-Key (with --config: in the place of
                   the file's one upstream). Without --upstream and --config: a toy payments upstream, to try it out
@@ -39,11 +39,15 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   const isDemo = textOption(options, 'upstream') === undefined && textOption(options, 'config') === undefined
   // Before anything starts: a signal while starting is a wish to stop too.
   const signalled = firstSignal(terminal)
+  const hangups = new Hangups()
+  // Everything with its drivers takes a while to load, and a signal may come meanwhile.
+  const { startApp } = await import('../app.ts')
   const demo = isDemo ? await startDemoUpstream() : null
   try {
     const config = configOf(options, terminal, demo?.url)
     // Nobody routes traffic to a try-out: there is nobody to give notice to.
     const app = await startApp(isDemo && terminal.env.ONCEWAY_DRAIN_DELAY === undefined ? { ...config, drain: { ...config.drain, delayMs: 0 } } : config, { announce: terminal.out })
+    hangups.deliver(() => { app.reload(textOption(options, 'config') === undefined ? null : () => configOf(options, terminal, undefined)) })
     if (isDemo) tryLines(app.url).forEach(terminal.out)
     await signalled
     await app.stop()
@@ -81,6 +85,24 @@ function firstSignal ({ err }: Terminal): Promise<void> {
     process.on('SIGTERM', onSignal)
     process.on('SIGINT', onSignal)
   })
+}
+
+/** SIGHUP is a wish to reload, whenever it comes: left alone, it would end the process. One that comes too early is kept. */
+class Hangups {
+  #early = false
+  #reload: (() => void) | null = null
+
+  constructor () {
+    process.on('SIGHUP', () => {
+      if (this.#reload === null) this.#early = true
+      else this.#reload()
+    })
+  }
+
+  deliver (reload: () => void): void {
+    this.#reload = reload
+    if (this.#early) reload()
+  }
 }
 
 export function tryLines (url: string): string[] {

@@ -22,6 +22,7 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
   return [
     ...checkPorts(file),
     ...file.trustProxies.flatMap((text, index) => sound(['trustProxies', index]) ? checkProxy(text, index) : []),
+    ...(sound(['limits', 'eventLoopDelay']) ? checkEventLoopDelay(file) : []),
     ...checkStores(file),
     ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) => sound(['upstreams', name, 'url']) ? checkUpstream(name, upstream) : []),
     ...routes.flatMap(([index, route]) => checkRoute(route, index, file, base, sound)),
@@ -38,6 +39,15 @@ function touches (path: Path, other: Path): boolean {
 function checkPorts ({ listen, admin }: ConfigFile): Mistake[] {
   if (listen.port !== admin.port || listen.port === 0) return []
   return [mistake(['admin', 'port'], `is the port of listen too (${listen.port}); the admin port is one of its own`)]
+}
+
+/** A garbage collection or a large body delays the loop by this much; nothing is wrong then. */
+const EVENT_LOOP_DELAY_LEAST_MS = 50
+
+function checkEventLoopDelay ({ limits }: ConfigFile): Mistake[] {
+  const delayMs = parseDuration(limits.eventLoopDelay) ?? 0
+  if (delayMs === 0 || delayMs >= EVENT_LOOP_DELAY_LEAST_MS) return []
+  return [mistake(['limits', 'eventLoopDelay'], `must be at least ${EVENT_LOOP_DELAY_LEAST_MS}ms, because ordinary work delays the loop by less; or 0s: requests are never shed`)]
 }
 
 function checkProxy (text: string, index: number): Mistake[] {

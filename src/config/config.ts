@@ -63,6 +63,10 @@ export interface LimitsConfig {
   readonly bufferedBytes: number
   /** Bytes of answers that wait for the store to take them (E6). */
   readonly unsettledBytes: number
+  /** Client connections at once. */
+  readonly connections: number
+  /** How late the event loop may be before requests are shed; 0: never. */
+  readonly eventLoopDelayMs: number
 }
 
 /** The process's environment, or a test's. */

@@ -25,7 +25,9 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
       executions: file.limits.executions,
       waiters: file.limits.waiters,
       bufferedBytes: bytes(file.limits.bufferedBytes),
-      unsettledBytes: bytes(file.limits.unsettledBytes)
+      unsettledBytes: bytes(file.limits.unsettledBytes),
+      connections: file.limits.connections,
+      eventLoopDelayMs: ms(file.limits.eventLoopDelay)
     },
     drain: { delayMs: ms(file.drain.delay), timeoutMs: ms(file.drain.timeout) },
     log: file.log,

@@ -67,7 +67,9 @@ export const ConfigSchema = Type.Object({
     executions: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Executions at once; more get 503 `overloaded`.' }),
     waiters: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Clients that wait for somebody else\'s execution at once; more get the in-flight answer at once.' }),
     bufferedBytes: size('256MiB', 'Bytes of bodies in memory at once; more get 503 `overloaded`.'),
-    unsettledBytes: size('64MiB', 'Bytes of answers that wait for a store that is down.')
+    unsettledBytes: size('64MiB', 'Bytes of answers that wait for a store that is down; at it guarded requests get 503 `overloaded`.'),
+    connections: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 20_000, description: 'Client connections at once, idle ones too; more are closed as they come in.' }),
+    eventLoopDelay: duration('1s', 'How late the event loop may be; while it is later, every request gets 503 `overloaded` before anything is claimed. 0s: never.')
   }, { ...shape, default: {}, description: 'Bounds of one process.' }),
   drain: Type.Object({
     delay: duration('5s', 'After SIGTERM: how long it still serves as before, until the load balancers have noticed.'),

@@ -1,6 +1,6 @@
 /** A bound on bytes held at once, and who holds them. */
 export class Budget {
-  readonly #max: number
+  #max: number
   #held = 0
 
   constructor (max: number) {
@@ -9,6 +9,11 @@ export class Budget {
 
   get held (): number { return this.#held }
   get full (): boolean { return this.#held >= this.#max }
+
+  /** What is held stays held; a smaller bound stops what comes next. */
+  resize (max: number): void {
+    this.#max = max
+  }
 
   /** false: over the bound (or over `share` of it), nothing was reserved. */
   reserve (bytes: number, share = 1): boolean {

@@ -7,7 +7,7 @@ import type { Clock } from '../ports.ts'
 
 export class Contact {
   readonly #clock: Clock
-  readonly #leaseMs: number
+  #leaseMs: number
   /** Longest silence that still counts as unbroken. */
   readonly #silenceMs: number
   #sinceMs: number | null = null
@@ -18,6 +18,11 @@ export class Contact {
     this.#clock = clock
     this.#leaseMs = leaseMs
     this.#silenceMs = silenceMs
+  }
+
+  /** A reload: only ever longer, because leases of the old length may still stand. */
+  lengthen (leaseMs: number): void {
+    this.#leaseMs = Math.max(this.#leaseMs, leaseMs)
   }
 
   /** The arbiter has answered. */

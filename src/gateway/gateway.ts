@@ -31,7 +31,7 @@ const STATEMENT_LONGEST_MS = 10_000
 export interface ClockReading { readonly monotonicMs: number, /** Wall clock minus monotonic clock. */ readonly offsetMs: number }
 
 export class Gateway {
-  readonly world: World
+  world: World
   readonly executions = new Map<string, Execution>()
   readonly recent: RecentAnswers
   readonly leases: Leases
@@ -56,6 +56,17 @@ export class Gateway {
     this.watches = new Watches(world)
     this.buffered = new Budget(world.limits.bufferedBytes)
     this.unsettled = new Budget(world.limits.unsettledBytes)
+  }
+
+  /**
+   * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
+   * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
+   */
+  become ({ limits, longestLeaseMs }: Pick<World, 'limits' | 'longestLeaseMs'>): void {
+    this.world = { ...this.world, limits, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
+    this.contact.lengthen(longestLeaseMs)
+    this.buffered.resize(limits.bufferedBytes)
+    this.unsettled.resize(limits.unsettledBytes)
   }
 
   /** Starts the one execution of this record in this process; duplicates join it from this very moment. */

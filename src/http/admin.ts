@@ -16,7 +16,7 @@ export interface Readiness {
 
 export interface AdminOptions {
   readonly readiness: () => Readiness
-  /** strict: a lost store is not ready. lenient: 200 with `degraded`. */
+  /** strict: a lost store is not ready. lenient: 200 with `degraded`. Looked at anew for every probe: a reload changes it. */
   readonly mode: 'lenient' | 'strict'
   readonly metrics: { expose: () => Promise<{ contentType: string, text: string }> }
   readonly log: Log
@@ -29,7 +29,8 @@ const IDLE_MS = 65_000
 const BODY_BYTES_MAX = 1024
 
 /** Not listening yet: `await admin.listen({ host, port })`. */
-export function createAdmin ({ readiness, mode, metrics, log }: AdminOptions): FastifyInstance {
+export function createAdmin (options: AdminOptions): FastifyInstance {
+  const { readiness, metrics, log } = options
   const admin = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES_MAX,
@@ -44,7 +45,7 @@ export function createAdmin ({ readiness, mode, metrics, log }: AdminOptions): F
   admin.server.headersTimeout = HEADERS_WITHIN_MS
   admin.get('/livez', (_request, reply) => answer(reply, 200, { status: 'alive' }))
   admin.get('/readyz', (_request, reply) => {
-    const { ready, ...body } = readinessAnswer(readiness(), mode)
+    const { ready, ...body } = readinessAnswer(readiness(), options.mode)
     return answer(reply, ready ? 200 : 503, body)
   })
   admin.get('/metrics', async (_request, reply) => {

@@ -9,11 +9,11 @@ import type { ProblemCode } from '../core/problems.ts'
 import { requestIdOf } from './request-id.ts'
 
 export class Connections {
-  readonly #problemBaseUri: string
+  readonly #problemBaseUri: () => string
   /** Requests of a connection that are not answered yet; more than one only where a client pipelines. */
   readonly #open = new WeakMap<Socket, Set<ServerResponse>>()
 
-  constructor (problemBaseUri: string) {
+  constructor (problemBaseUri: () => string) {
     this.#problemBaseUri = problemBaseUri
   }
 
@@ -26,7 +26,7 @@ export class Connections {
   }
 
   #refuseExpectation (request: IncomingMessage, response: ServerResponse): void {
-    const { status, headers, body } = problem('bad-request', { status: 417, detail: 'The only expectation that is understood is 100-continue.', requestId: requestIdOf(request), base: this.#problemBaseUri })
+    const { status, headers, body } = problem('bad-request', { status: 417, detail: 'The only expectation that is understood is 100-continue.', requestId: requestIdOf(request), base: this.#problemBaseUri() })
     response.writeHead(status, [...headers, 'Connection', 'close', 'Content-Length', String(body.length)])
     response.end(body)
   }
@@ -48,7 +48,7 @@ export class Connections {
       return
     }
     const code = codeOf(error)
-    const { status, headers, body } = problem(code, { requestId: 'none', base: this.#problemBaseUri })
+    const { status, headers, body } = problem(code, { requestId: 'none', base: this.#problemBaseUri() })
     let head = `HTTP/1.1 ${status} ${code}\r\n`
     for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`
     socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`), body]))

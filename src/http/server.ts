@@ -13,6 +13,8 @@ import { Connections } from './connection.ts'
 import { GuardedRequests } from './guarded.ts'
 import { passThrough } from './passthrough.ts'
 import type { PeerTrust } from './peer.ts'
+import { shedUnderPressure } from './pressure.ts'
+import type { ServerLimits } from './pressure.ts'
 import { sendProblem } from './problem-reply.ts'
 import { requestIdOf } from './request-id.ts'
 
@@ -37,9 +39,12 @@ function isWebSocket (request: IncomingMessage): boolean {
 
 export interface ServerOptions {
   readonly gateway: Gateway
+  /** This, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
   readonly routes: ReturnType<typeof compileRoutes>
   readonly problemBaseUri: string
   readonly peers: PeerTrust
+  /** Absent: nothing is shed. */
+  readonly limits?: ServerLimits
   readonly log: Log
   readonly meter: Meter
   /** true: this process is on its way out; every answer says `Connection: close`. */
@@ -51,7 +56,7 @@ export interface ServerOptions {
 }
 
 export async function createServer (options: ServerOptions): Promise<FastifyInstance> {
-  const connections = new Connections(options.problemBaseUri)
+  const connections = new Connections(() => options.problemBaseUri)
   const server = Fastify({
     bodyLimit: Number.MAX_SAFE_INTEGER,
     // The whole of a request may take long (a streamed upload); its head may not, and Node's own 0 would be "never".
@@ -69,6 +74,9 @@ export async function createServer (options: ServerOptions): Promise<FastifyInst
   })
   for (const method of METHODS) if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
   connections.watch(server.server)
+  // Before the guarded way, which takes requests out of Fastify's hands: what is shed has claimed nothing.
+  const { limits } = options
+  if (limits !== undefined) await shedUnderPressure(server, options, () => options.limits ?? limits)
   const guarded = new GuardedRequests(options)
   server.addHook('onRequest', (request, reply, next) => { guarded.onRequest(request, reply, next) })
   server.setNotFoundHandler((request, reply) => { sendProblem(reply, 'no-route', request.id, options.problemBaseUri) })

@@ -33,6 +33,11 @@ export class JoseVerifier implements TokenVerifier {
     }
   }
 
+  /** A reload: key sets in files are read again when next asked for. Those at URLs are fetched anew by themselves. */
+  forgetFiles (): void {
+    for (const jwks of Array.from(this.#keySets.keys())) if (!isUrl(jwks)) this.#keySets.delete(jwks)
+  }
+
   async #keys (jwks: string): Promise<JWTVerifyGetKey> {
     const known = this.#keySets.get(jwks) ?? open(jwks)
     this.#keySets.set(jwks, known)
@@ -46,8 +51,12 @@ export class JoseVerifier implements TokenVerifier {
 }
 
 async function open (jwks: string): Promise<JWTVerifyGetKey> {
-  if (/^https?:/.test(jwks)) return createRemoteJWKSet(new URL(jwks), { timeoutDuration: FETCH_TIMEOUT_MS, cooldownDuration: COOLDOWN_MS, cacheMaxAge: CACHE_MAX_AGE_MS })
+  if (isUrl(jwks)) return createRemoteJWKSet(new URL(jwks), { timeoutDuration: FETCH_TIMEOUT_MS, cooldownDuration: COOLDOWN_MS, cacheMaxAge: CACHE_MAX_AGE_MS })
   return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet)
+}
+
+function isUrl (jwks: string): boolean {
+  return /^https?:/.test(jwks)
 }
 
 /** The token is to blame, not the way to the keys. */

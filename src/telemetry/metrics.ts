@@ -17,6 +17,7 @@ const STORE_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02
 const MS_PER_SECOND = 1000
 
 export interface Metrics extends Meter {
+  reloaded: (result: 'ok' | 'refused') => void
   /** The exposition of all metrics, and its media type. */
   expose: () => Promise<{ contentType: string, text: string }>
 }
@@ -30,11 +31,12 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
     ...requestMeter(registry),
     ...storeMeter(registry),
     ...recordMeter(registry),
+    ...configMeter(registry),
     expose: async () => ({ contentType: registry.contentType, text: await registry.metrics() })
   }
 }
 
-type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit'>
+type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed'>
 
 function requestMeter (registry: Registry): RequestMeter {
   const { counter, gauge, histogram } = declare(registry)
@@ -46,6 +48,7 @@ function requestMeter (registry: Registry): RequestMeter {
   const executions = gauge('onceway_executions', 'Executions under way in this process.')
   const waiters = gauge('onceway_waiters', 'Client connections that wait for an execution.')
   const splits = counter('onceway_scope_splits_total', 'The same route, key and fingerprint under another scope: perhaps a retry whose credential was renewed.', ['route'])
+  const shed = counter('onceway_shed_total', 'Requests (eventLoopDelay) and connections (connections) turned away at a limit before anything was claimed.', ['limit'])
   return {
     request: (route, outcome, ms) => {
       requests.inc({ route, outcome })
@@ -56,7 +59,8 @@ function requestMeter (registry: Registry): RequestMeter {
     upstream: (route, result, ms) => { upstream.observe({ route, result }, ms / MS_PER_SECOND) },
     executions: (delta) => { executions.inc(delta) },
     waiters: (delta) => { waiters.inc(delta) },
-    scopeSplit: (route) => { splits.inc({ route }) }
+    scopeSplit: (route) => { splits.inc({ route }) },
+    shed: (limit) => { shed.inc({ limit }) }
   }
 }
 
@@ -100,6 +104,21 @@ function recordMeter (registry: Registry): RecordMeter {
     unresolved: ({ count, oldestMs }) => {
       unresolved.set(count)
       oldest.set((oldestMs ?? 0) / MS_PER_SECOND)
+    }
+  }
+}
+
+function configMeter (registry: Registry): Pick<Metrics, 'reloaded'> {
+  const { counter, gauge } = declare(registry)
+  const reloads = counter('onceway_config_reloads_total', 'Reloads of the configuration (SIGHUP), by their result: ok or refused.', ['result'])
+  const loaded = gauge('onceway_config_loaded_timestamp_seconds', 'When the configuration that runs was loaded.')
+  // A series that begins with its first refusal has no rate that an alert could see.
+  for (const result of ['ok', 'refused']) reloads.inc({ result }, 0)
+  loaded.setToCurrentTime()
+  return {
+    reloaded: (result) => {
+      reloads.inc({ result })
+      if (result === 'ok') loaded.setToCurrentTime()
     }
   }
 }

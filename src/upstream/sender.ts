@@ -6,7 +6,6 @@
  * Never: RetryAgent, pipelining, `idempotent: true`, HTTP/2 — each would let undici send again or out of turn. Only npm
  * undici >= 7.28 drops an answer too many that an upstream writes onto an idle connection (E4b).
  */
-import { buildConnector, Pool } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { RawHeaders } from '../core/record.ts'
 import { headerLines, headerValue } from '../core/headers.ts'
@@ -14,6 +13,7 @@ import type { UpstreamPolicy } from '../core/policy.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../ports.ts'
 import { Gathering } from '../core/gathering.ts'
 import { AnswerStream } from './answer-stream.ts'
+import { Pools } from './pools.ts'
 
 /** Answers that are never buffered, whatever their size: they may never end. */
 const STREAMING_TYPES = ['text/event-stream', 'application/x-ndjson', 'application/grpc', 'multipart/x-mixed-replace']
@@ -21,34 +21,33 @@ const STATUS_MIN = 200
 const STATUS_MAX = 599
 
 export class UndiciUpstream implements Upstream {
-  readonly #pools = new Map<string, Pool>()
+  readonly #pools: Pools
 
   constructor (upstreams: readonly UpstreamPolicy[]) {
-    for (const upstream of upstreams) {
-      this.#pools.set(poolName(upstream), new Pool(upstream.origin, {
-        connections: upstream.connectionsMax,
-        pipelining: 1,
-        allowH2: false,
-        connect: connector(upstream.connectTimeoutMs),
-        keepAliveTimeout: upstream.keepAliveMs,
-        keepAliveMaxTimeout: upstream.keepAliveMs,
-        // The execution's own timer is the hard limit; these only catch what it cannot see.
-        headersTimeout: upstream.timeoutMs * 2,
-        bodyTimeout: upstream.timeoutMs
-      }))
-    }
+    this.#pools = new Pools(upstreams)
+  }
+
+  /** How many pools there are; for tests. */
+  get pools (): number { return this.#pools.size }
+
+  /** A reload. What is under way, and what was let in before, keeps the settings that it came under. */
+  become (upstreams: readonly UpstreamPolicy[]): void {
+    this.#pools.become(upstreams)
   }
 
   send (request: UpstreamRequest, maySend: () => boolean): Sending {
-    const pool = this.#pools.get(poolName(request.upstream))
-    if (pool === undefined) return { result: Promise.resolve({ kind: 'unsent', code: 'NO_UPSTREAM' }), cancel: () => {} }
-    const exchange = new Exchange(request, maySend)
+    const use = this.#pools.use(request.upstream)
+    if (use === null) return { result: Promise.resolve({ kind: 'unsent', code: 'CLOSED' }), cancel: () => {} }
+    const exchange = new Exchange(request, maySend, use.done)
     try {
-      pool.dispatch({
+      use.pool.dispatch({
         method: request.method as Dispatcher.HttpMethod,
         path: request.target,
         headers: request.headers as string[],
-        body: request.body
+        body: request.body,
+        // The execution's own timer is the hard limit; these only catch what it cannot see.
+        headersTimeout: request.upstream.timeoutMs * 2,
+        bodyTimeout: request.upstream.timeoutMs
       }, exchange)
     } catch (error) {
       exchange.onResponseError(null, error as Error)
@@ -57,28 +56,7 @@ export class UndiciUpstream implements Upstream {
   }
 
   async close (): Promise<void> {
-    await Promise.all(Array.from(this.#pools.values(), pool => pool.destroy()))
-  }
-}
-
-/** Two upstreams may share an origin and differ in their time-outs. */
-function poolName ({ name, origin }: UpstreamRequest['upstream']): string {
-  return `${name} ${origin}`
-}
-
-/**
- * undici takes a reset in the middle of a body that only the end of its connection delimits for that end, and reports
- * success (7.30, for a habit of macOS). A reset is never the end of an answer (RFC 9112 8): under another code it is the
- * error that it is. Our listener stands before undici's own.
- */
-function connector (timeoutMs: number): buildConnector.connector {
-  const connect = buildConnector({ timeout: timeoutMs, allowH2: false })
-  return (options, callback) => {
-    connect(options, (...[error, socket]: buildConnector.CallbackArgs) => {
-      if (error !== null) return callback(error, null)
-      socket.prependListener('error', (fault: NodeJS.ErrnoException) => { if (fault.code === 'ECONNRESET') fault.code = 'UPSTREAM_RESET' })
-      callback(null, socket)
-    })
+    await this.#pools.close()
   }
 }
 
@@ -87,6 +65,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly result = Promise.withResolvers<UpstreamResult>()
   readonly #request: UpstreamRequest
   readonly #maySend: () => boolean
+  readonly #whenOver: () => void
+  #over = false
   #controller: Dispatcher.DispatchController | null = null
   /** onRequestStart was passed: bytes may have left. */
   #started = false
@@ -96,9 +76,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #body: Gathering
   #stream: AnswerStream | null = null
 
-  constructor (request: UpstreamRequest, maySend: () => boolean) {
+  /** `whenOver`: called once, when undici has let go of it; that may be long after `result`. */
+  constructor (request: UpstreamRequest, maySend: () => boolean, whenOver: () => void) {
     this.#request = request
     this.#maySend = maySend
+    this.#whenOver = whenOver
     this.#body = new Gathering(request.responseBytesMax, request.reserve)
   }
 
@@ -144,15 +126,23 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd (): void {
+    this.#end()
     if (this.#stream !== null) return this.#stream.end()
     if (this.#status === null) return this.#lose('NO_ANSWER')
     this.result.resolve({ kind: 'answer', answer: { status: this.#status, headers: this.#headers, body: this.#body.whole() } })
   }
 
   onResponseError (_controller: unknown, error: Error): void {
+    this.#end()
     if (this.#stream !== null) return this.#stream.fail(error)
     if (this.#started) return this.#lose(this.#cancelled?.code ?? codeOf(error))
     this.result.resolve({ kind: 'unsent', code: this.#cancelled?.code ?? codeOf(error) })
+  }
+
+  #end (): void {
+    if (this.#over) return
+    this.#over = true
+    this.#whenOver()
   }
 
   #lose (code: string): void {

@@ -152,3 +152,12 @@ test('an alias that stands inside what it refers to is one mistake, not a stack'
   const world = new ConfigWorld(t)
   assert.match(world.complaints('version: 1\nroutes: &a [*a]\n').join('\n'), /an alias stands inside what it refers to/)
 })
+
+test('an event loop delay that ordinary work exceeds is refused; 0s means never', (t) => {
+  const world = new ConfigWorld(t)
+  const file = (text: string): string => fileWith({ rest: `limits: { eventLoopDelay: ${text} }` })
+  const complaints = (text: string): string[] => world.complaints(file(text))
+  assert.deepEqual(complaints('49ms'), ['limits.eventLoopDelay: must be at least 50ms, because ordinary work delays the loop by less; or 0s: requests are never shed'])
+  assert.deepEqual(complaints('2m'), ['limits.eventLoopDelay: must be between 0s and 1m'])
+  assert.deepEqual(['50ms', '0s'].map((text) => world.load(file(text)).config.limits.eventLoopDelayMs), [50, 0])
+})

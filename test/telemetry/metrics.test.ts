@@ -27,6 +27,8 @@ async function exposed (): Promise<string> {
   metrics.indeterminate('charges', 'during')
   metrics.unresolved({ count: 2, oldestMs: 1_500 })
   metrics.breaker(true)
+  metrics.shed('connections')
+  metrics.reloaded('ok')
   return (await metrics.expose()).text
 }
 
@@ -53,7 +55,10 @@ test('everything that is counted stands under its documented name, with its labe
     'onceway_indeterminate_total{route="charges",stage="during"} 1',
     'onceway_indeterminate_unresolved 2',
     'onceway_indeterminate_oldest_seconds 1.5',
-    'onceway_redis_breaker_open 1'
+    'onceway_redis_breaker_open 1',
+    'onceway_shed_total{limit="connections"} 1',
+    'onceway_config_reloads_total{result="ok"} 1',
+    'onceway_config_reloads_total{result="refused"} 0'
   ]) assert.ok(text.includes(`${line}\n`), `${line}\n\n${text}`)
   assert.match(text, /onceway_build_info\{version="[^"]+",node="v[^"]+"\} 1/)
 })
@@ -70,7 +75,7 @@ test('counters end in _total, durations in _seconds, and every metric has a help
 
 test('labels are the few that are bounded: no key, tenant or path', async () => {
   const labels = new Set([...(await exposed()).matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
-  assert.deepEqual([...labels].sort(), ['le', 'node', 'operation', 'outcome', 'result', 'route', 'stage', 'state', 'store', 'version'])
+  assert.deepEqual([...labels].sort(), ['le', 'limit', 'node', 'operation', 'outcome', 'result', 'route', 'stage', 'state', 'store', 'version'])
 })
 
 test('when nothing is unresolved the oldest is 0, and two meters do not share anything', async () => {

@@ -1,0 +1,66 @@
+/**
+ * Reloading the configuration of a running process: read it as the start did, and take the whole of it or nothing. What
+ * becomes of it is logged and counted. Everything here happens in one step of the event loop, so no request sees a half,
+ * and two reloads never meet.
+ */
+import { orphans } from './config/against.ts'
+import { changes, restartOnly } from './config/changes.ts'
+import type { Config } from './config/config.ts'
+import { ConfigInvalid, problemLine } from './config/problem.ts'
+import { StartError } from './errors.ts'
+import type { Log } from './ports.ts'
+
+export interface ReloadOptions {
+  readonly log: Log
+  readonly reloaded: (result: 'ok' | 'refused') => void
+  /** At the start of the process: see restartOnly. */
+  readonly shortestLeaseMs: number
+  /** From now on this one counts. Takes it whole, or throws and has changed nothing. */
+  readonly take: (config: Config) => void
+}
+
+/** What is wrong with a configuration, one sentence each. */
+class Refused extends Error {
+  readonly reasons: readonly string[]
+
+  constructor (reasons: readonly string[]) {
+    super(reasons.join(' '))
+    this.reasons = reasons
+  }
+}
+
+/** `load`: reads the file; null: there is none. Never throws. */
+export function reload (running: Config, load: (() => Config) | null, options: ReloadOptions): void {
+  const { log, reloaded } = options
+  if (load === null) {
+    log.warn({}, 'SIGHUP: there is no file to reload; this process was started without --config')
+    return
+  }
+  try {
+    const config = loaded(running, load, options)
+    const changed = changes(running, config)
+    const orphaned = orphans(running, config)
+    options.take(config)
+    reloaded('ok')
+    log.info({ file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed }, 'configuration reloaded')
+    for (const sentence of orphaned) log.warn({ file: config.file }, sentence)
+  } catch (error) {
+    reloaded('refused')
+    log.error({ file: running.file, mistakes: reasonsOf(error) }, 'configuration not reloaded: the one that runs stays')
+  }
+}
+
+function loaded (running: Config, load: () => Config, { shortestLeaseMs }: ReloadOptions): Config {
+  const config = load()
+  const reasons = restartOnly(running, config, shortestLeaseMs)
+  if (reasons.length > 0) throw new Refused(reasons)
+  return config
+}
+
+/** As `onceway check` prints them. Anything unforeseen is a bug of ours and comes with its stack. */
+function reasonsOf (error: unknown): readonly string[] {
+  if (error instanceof ConfigInvalid) return error.problems.map(problemLine)
+  if (error instanceof Refused) return error.reasons
+  if (error instanceof StartError) return [error.message]
+  return [error instanceof Error ? error.stack ?? error.message : String(error)]
+}

@@ -1,0 +1,45 @@
+/** What a reload changes in a gateway: its bounds at once, the longest lease only upwards. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { startGuarded } from '../harness/gateway.ts'
+import { ManualClock } from '../harness/manual-clock.ts'
+import { slow } from '../harness/slow.ts'
+
+const LIMITS = { executions: 100, waiters: 100, bufferedBytes: 1000, unsettledBytes: 1000 }
+const LEASE_MS = 10_000
+
+test('smaller bounds refuse what comes next and take nothing from what is held; larger ones count at once', async t => {
+  const { answer, open } = slow()
+  const { ask, gateway, witness } = await startGuarded(t, { answer, world: { limits: LIMITS } })
+  const first = ask('first', { body: 'x'.repeat(500) })
+  await witness.reached(1)
+  gateway.become({ limits: { ...LIMITS, bufferedBytes: 600 }, longestLeaseMs: LEASE_MS })
+  assert.equal((await ask('second')).json.code, 'overloaded')
+  gateway.become({ limits: { ...LIMITS, executions: 1 }, longestLeaseMs: LEASE_MS })
+  assert.equal((await ask('second')).json.code, 'overloaded')
+  gateway.become({ limits: { ...LIMITS, unsettledBytes: 0 }, longestLeaseMs: LEASE_MS })
+  assert.equal((await ask('second')).json.code, 'overloaded')
+  assert.equal(witness.seen.length, 1)
+  gateway.become({ limits: LIMITS, longestLeaseMs: LEASE_MS })
+  open()
+  assert.deepEqual([(await first).status, (await ask('second')).status], [201, 201])
+})
+
+test('nobody lapses before the longest lease of the old and of the new configuration', async t => {
+  const clock = new ManualClock()
+  const { gateway } = await startGuarded(t, { background: false, policy: { leaseMs: LEASE_MS }, world: { clock } })
+  const contactFor = async (ms: number): Promise<boolean> => {
+    gateway.contact.broken()
+    gateway.contact.kept()
+    for (let passedMs = 0; passedMs < ms; passedMs += 1_000) {
+      await clock.advance(1_000)
+      gateway.contact.kept()
+    }
+    return gateway.contact.mayLapse()
+  }
+  assert.deepEqual([await contactFor(LEASE_MS - 1_000), await contactFor(LEASE_MS)], [false, true])
+  gateway.become({ limits: LIMITS, longestLeaseMs: 3 * LEASE_MS })
+  assert.deepEqual([await contactFor(3 * LEASE_MS - 1_000), await contactFor(3 * LEASE_MS)], [false, true])
+  gateway.become({ limits: LIMITS, longestLeaseMs: LEASE_MS })
+  assert.deepEqual([await contactFor(LEASE_MS), gateway.world.longestLeaseMs], [false, 3 * LEASE_MS])
+})
