@@ -118,8 +118,11 @@ export interface RecordStore {
   renew: (tokens: readonly Token[]) => Promise<RenewResult[]>
   /** Settle or release, compare-and-set on owner, attempt and state as protocol.md's table says. Never waits behind claims. */
   settle: (settlement: Settlement) => Promise<SettleResult>
-  /** The row vanished (a failover): insert the outcome, unless somebody else's row stands there (then refused). */
-  settleLost: (settlement: Settlement, claim: Claim) => Promise<SettleResult>
+  /**
+   * The row vanished (a failover): insert the outcome, unless somebody else's row stands there (then refused). `ageMs`: since
+   * the claim. Refused too if somebody has resolved, released or deleted this record by hand since then: that row was swept.
+   */
+  settleLost: (settlement: Settlement, claim: Claim, ageMs: number) => Promise<SettleResult>
   /** claimed with the lease over -> indeterminate, kept as long as each row says. */
   lapse: (order: LapseOrder) => Promise<Lapsed[]>
   /** Delete what is past, at most `limit` rows. */

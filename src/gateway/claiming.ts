@@ -96,7 +96,8 @@ async function settleCopy (gateway: Gateway, execution: Execution, token: Token,
   const completion = gateway.completion(token, copy.keepMs, copy.answer)
   const settled = await records.settle(completion)
   if (settled.kind === 'settled' || settled.row !== null) return settled
-  return records.settleLost(completion, { ...execution.claim, owner: copy.owner, fingerprint: copy.fingerprint })
+  // How old the lost claim was is not known; it was made within the retention.
+  return records.settleLost(completion, { ...execution.claim, owner: copy.owner, fingerprint: copy.fingerprint }, copy.keepMs)
 }
 
 // ---------------------------------------------------------------- what the arbiter says

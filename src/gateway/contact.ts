@@ -12,6 +12,7 @@ export class Contact {
   readonly #silenceMs: number
   #sinceMs: number | null = null
   #lastMs = 0
+  #lastWallMs = 0
 
   /** `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat, less than a renewal's period. */
   constructor (clock: Clock, leaseMs: number, silenceMs: number) {
@@ -27,9 +28,9 @@ export class Contact {
 
   /** The arbiter has answered. */
   kept (): void {
-    const now = this.#clock.monotonicMs()
-    if (this.#sinceMs === null || now - this.#lastMs > this.#silenceMs) this.#sinceMs = now
-    this.#lastMs = now
+    if (!this.standing()) this.#sinceMs = this.#clock.monotonicMs()
+    this.#lastMs = this.#clock.monotonicMs()
+    this.#lastWallMs = this.#clock.wallMs()
   }
 
   /** It did not. */
@@ -39,7 +40,9 @@ export class Contact {
 
   /** The last word from the arbiter was an answer, and not long ago. */
   standing (): boolean {
-    return this.#sinceMs !== null && this.#clock.monotonicMs() - this.#lastMs <= this.#silenceMs
+    // On both clocks: while the machine was suspended, perhaps together with the arbiter, nobody could renew and the monotonic one stood still.
+    const silentMs = Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#clock.wallMs() - this.#lastWallMs)
+    return this.#sinceMs !== null && silentMs <= this.#silenceMs
   }
 
   mayLapse (): boolean {

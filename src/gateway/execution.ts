@@ -14,7 +14,7 @@ import type { Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 import { settleSending } from './settling.ts'
-import type { Sending, UpstreamResult } from '../ports.ts'
+import type { Clock, Sending, UpstreamResult } from '../ports.ts'
 
 /** Timings and facts of one request's way, for its log line. Milliseconds. */
 export interface Steps {
@@ -102,10 +102,18 @@ export class Execution {
   bufferedBytes = 0
   unsettledBytes = 0
 
-  constructor (visit: Visit, owner: Buffer, nowMs: number) {
+  readonly #startedAtWallMs: number
+
+  constructor (visit: Visit, owner: Buffer, clock: Clock) {
     this.visit = visit
     this.owner = owner
-    this.startedAtMs = nowMs
+    this.startedAtMs = clock.monotonicMs()
+    this.#startedAtWallMs = clock.wallMs()
+  }
+
+  /** On whichever clock more time has passed: the monotonic one stands still while the machine is suspended. */
+  ageMs (clock: Clock): number {
+    return Math.max(clock.monotonicMs() - this.startedAtMs, clock.wallMs() - this.#startedAtWallMs)
   }
 
   get token (): Token { return { id: this.visit.id, owner: this.owner, attempt: this.attempt } }
@@ -128,8 +136,9 @@ const SETTLE_TIME_MS = 20_000
 
 /** Share of the lease that must be left at the last point before sending: covers the way from the check to the wire. */
 const MARGIN_SHARE = 1 / 6
-/** How far wall and monotonic clock may part before the process is taken for one that was suspended. */
+/** How far wall and monotonic clock may part before the process is taken for one that was suspended: a second, or a quarter of the margin. */
 const SUSPENDED_MS = 1_000
+const SUSPENDED_SHARE = MARGIN_SHARE / 4
 
 /** The walk. Resolves when the record needs this process no more; those who wait look at `verdict` and `ending`. */
 export async function execute (gateway: Gateway, execution: Execution): Promise<void> {
@@ -209,10 +218,10 @@ function maySend (gateway: Gateway, execution: Execution): boolean {
   if (!execution.won) return !execution.cancelled
   const { clock } = gateway.world
   const now = clock.monotonicMs()
-  const marginMs = execution.visit.route.idempotency.leaseMs * MARGIN_SHARE
+  const { leaseMs } = execution.visit.claim
   // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
-  const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > SUSPENDED_MS
-  const may = !execution.cancelled && !execution.leaseLost && !suspended && now + marginMs < execution.leaseEndsAtMs
+  const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)
+  const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
   if (may) execution.sentAtMs = now
   return may
 }

@@ -72,7 +72,7 @@ export class Gateway {
   /** Starts the one execution of this record in this process; duplicates join it from this very moment. */
   start (visit: Visit): Execution {
     const { clock, random, meter } = this.world
-    const execution = new Execution(visit, random.bytes(OWNER_BYTES), clock.monotonicMs())
+    const execution = new Execution(visit, random.bytes(OWNER_BYTES), clock)
     this.executions.set(visit.name, execution)
     meter.executions(1)
     visit.holding.share()

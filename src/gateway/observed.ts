@@ -27,7 +27,7 @@ export function observed (records: RecordStore, contact: Contact): RecordStore {
     look: async id => tell(records.look(id)),
     renew: async tokens => tell(records.renew(tokens)),
     settle: async settlement => tell(records.settle(settlement)),
-    settleLost: async (settlement, claim) => tell(records.settleLost(settlement, claim)),
+    settleLost: async (settlement, claim, ageMs) => tell(records.settleLost(settlement, claim, ageMs)),
     lapse: async order => tell(records.lapse(order)),
     sweep: async limit => tell(records.sweep(limit)),
     unresolved: async () => tell(records.unresolved()),

@@ -19,7 +19,7 @@ const ENTRY_BYTES = 512
 
 export class RecentAnswers {
   readonly #clock: Clock
-  readonly #entries: LRUCache<string, RecentAnswer & { readonly endsAtMs: number }>
+  readonly #entries: LRUCache<string, RecentAnswer & { readonly endsAtMs: number, readonly endsAtWallMs: number }>
 
   constructor (clock: Clock, bytesMax: number) {
     this.#clock = clock
@@ -32,7 +32,8 @@ export class RecentAnswers {
   find (name: string): RecentAnswer | null {
     const entry = this.#entries.get(name)
     if (entry === undefined) return null
-    if (entry.endsAtMs > this.#clock.monotonicMs()) return entry
+    // On both clocks: the monotonic one stands still while the machine is suspended.
+    if (entry.endsAtMs > this.#clock.monotonicMs() && entry.endsAtWallMs > this.#clock.wallMs()) return entry
     this.#entries.delete(name)
     return null
   }
@@ -60,7 +61,8 @@ export class RecentAnswers {
     const now = this.#clock.monotonicMs()
     const endsAtMs = askedAtMs + Math.min(leftMs, leaseMs)
     if (endsAtMs <= now) return
-    this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: this.#clock.wallMs() + leftMs - (now - askedAtMs), endsAtMs })
+    const wallMs = this.#clock.wallMs()
+    this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: wallMs + leftMs - (now - askedAtMs), endsAtMs, endsAtWallMs: wallMs + endsAtMs - now })
   }
 }
 

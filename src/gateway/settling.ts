@@ -203,9 +203,10 @@ async function settleOnce (gateway: Gateway, execution: Execution, settlement: S
   let result = await records.settle(settlement)
   if (result.kind === 'refused' && result.row === null) {
     // The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept, and an insert would bring it back.
-    const young = clock.monotonicMs() - execution.startedAtMs < settlement.keepMs
+    const ageMs = execution.ageMs(clock)
+    const young = ageMs < Math.min(settlement.keepMs, execution.visit.claim.unknownKeepMs)
     if (!young || settlement.outcome === 'released') return { kind: 'fenced', row: null }
-    result = await records.settleLost(settlement, execution.claim)
+    result = await records.settleLost(settlement, execution.claim, ageMs)
   }
   if (result.kind === 'settled') return { kind: 'stored', keepLeftMs: result.keepLeftMs, askedAtMs }
   return refusedBy(execution, settlement, result.row, askedAtMs)

@@ -26,7 +26,7 @@ export class LateRecords implements RecordStore {
   look: RecordStore['look'] = async id => this.#get('look').look(id)
   renew: RecordStore['renew'] = async tokens => this.#get('renew').renew(tokens)
   settle: RecordStore['settle'] = async settlement => this.#get('settle').settle(settlement)
-  settleLost: RecordStore['settleLost'] = async (settlement, claim) => this.#get('settleLost').settleLost(settlement, claim)
+  settleLost: RecordStore['settleLost'] = async (settlement, claim, ageMs) => this.#get('settleLost').settleLost(settlement, claim, ageMs)
   lapse: RecordStore['lapse'] = async order => this.#get('lapse').lapse(order)
   sweep: RecordStore['sweep'] = async limit => this.#get('sweep').sweep(limit)
   unresolved: RecordStore['unresolved'] = async () => this.#get('unresolved').unresolved()

@@ -26,6 +26,8 @@ export interface Table {
   unresolved: (nowMs: number) => Unresolved
   /** Newest claims first. */
   list: (filter: RecordFilter) => Stored[]
+  /** Has somebody resolved, released or deleted this record since then? */
+  changedByHand: (id: Buffer, sinceMs: number) => boolean
   note: (audited: Audited) => void
 }
 
@@ -66,8 +68,9 @@ export class Ledger {
     return this.#settled(before, transition(before, { kind: 'settle', settlement }, nowMs), nowMs)
   }
 
-  settleLost (settlement: Settlement, claim: Claim, nowMs: number): SettleResult {
+  settleLost (settlement: Settlement, claim: Claim, ageMs: number, nowMs: number): SettleResult {
     const before = this.#table.find(settlement.token.id)
+    if (this.#table.changedByHand(settlement.token.id, nowMs - ageMs)) return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs) }
     return this.#settled(before, transition(before, { kind: 'settleLost', settlement, claim }, nowMs), nowMs)
   }
 

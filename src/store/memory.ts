@@ -68,8 +68,8 @@ export class MemoryStore implements RecordStore {
     return this.#run('settle', nowMs => this.#ledger.settle(settlement, nowMs))
   }
 
-  settleLost (settlement: Settlement, claim: Claim): Promise<SettleResult> {
-    return this.#run('settleLost', nowMs => this.#ledger.settleLost(settlement, claim, nowMs))
+  settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
+    return this.#run('settleLost', nowMs => this.#ledger.settleLost(settlement, claim, ageMs, nowMs))
   }
 
   lapse (order: LapseOrder): Promise<Lapsed[]> {
@@ -166,6 +166,10 @@ class MapTable implements Table {
       .filter(row => state === undefined || state === row.state)
       .sort((a, b) => b.claimedAtMs - a.claimedAtMs)
       .slice(0, limit)
+  }
+
+  changedByHand (id: Buffer, sinceMs: number): boolean {
+    return this.audits.some(({ before, atMs }) => atMs >= sinceMs && before.id.equals(id))
   }
 
   note (audited: Audited): void {

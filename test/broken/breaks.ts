@@ -85,8 +85,8 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I2', 'I4'],
     patches: [{
       file: 'gateway/execution.ts',
-      find: 'const may = !execution.cancelled && !execution.leaseLost && !suspended && now + marginMs < execution.leaseEndsAtMs\n',
-      replace: 'const may = !execution.cancelled || suspended || now + marginMs < 0\n'
+      find: 'const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs\n',
+      replace: 'const may = !execution.cancelled || suspended || leaseMs * MARGIN_SHARE < 0\n'
     }]
   },
   {

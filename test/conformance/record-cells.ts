@@ -144,13 +144,13 @@ export const CASES: readonly EventCase[] = [
   },
   ...(['completed', 'consumed', 'indeterminate'] as const).map((outcome): EventCase => ({
     event: `settle ${outcome} of a row believed lost`,
-    run: (store, mine) => kind(store.settleLost(settlementOf(tokenOf(mine), outcome), mine)),
+    run: (store, mine) => kind(store.settleLost(settlementOf(tokenOf(mine), outcome), mine, 0)),
     cells: { none: `settled ${outcome} 1` },
     otherwise: 'refused ·'
   })),
   {
     event: 'settle released of a row believed lost',
-    run: (store, mine) => kind(store.settleLost(settlementOf(tokenOf(mine), 'released'), mine)),
+    run: (store, mine) => kind(store.settleLost(settlementOf(tokenOf(mine), 'released'), mine, 0)),
     cells: {},
     otherwise: 'refused ·'
   },

@@ -6,6 +6,8 @@ import { bring, claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, 
 import type { OpenStore } from './record-world.ts'
 import type { Claim } from '../../src/core/record.ts'
 
+const audit = { action: 'delete', who: 'ops@example.com', why: 'asked to' } as const
+
 export function settling (open: OpenStore): void {
   test('a settled answer is kept byte for byte, for as long as the settlement says', async t => {
     const { store } = await open(t)
@@ -74,13 +76,25 @@ export function settling (open: OpenStore): void {
   test('an outcome whose row vanished is inserted whole, and never over somebody else\'s row', async t => {
     const world = await open(t)
     const mine = claimOf()
-    const result = await world.store.settleLost(settlementOf(tokenOf(mine, 3), 'completed', { keepMs: 50_000 }), mine)
+    const result = await world.store.settleLost(settlementOf(tokenOf(mine, 3), 'completed', { keepMs: 50_000 }), mine, 0)
     assert.ok(result.kind === 'settled' && result.keepLeftMs > 40_000 && result.keepLeftMs <= 50_000)
     const { state, owner, attempt, fingerprint, body, about } = await detailAt(world.store, mine.id)
     assert.deepEqual({ state, owner, attempt, fingerprint, body, about }, { state: 'completed', owner: mine.owner, attempt: 3, fingerprint: mine.fingerprint, body: Buffer.from('body'), about: mine.about })
     const theirs = await bring(world, 'live')
-    const refused = await world.store.settleLost(settlementOf(tokenOf(rivalOf(theirs)), 'completed'), rivalOf(theirs))
+    const refused = await world.store.settleLost(settlementOf(tokenOf(rivalOf(theirs)), 'completed'), rivalOf(theirs), 0)
     assert.ok(refused.kind === 'refused' && refused.row?.owner.equals(theirs.owner))
+  })
+
+  test('an outcome whose row was deleted by hand and swept is not brought back, only one that vanished without a word', async t => {
+    const world = await open(t)
+    const claim = await bring(world, 'completed', { leaseMs: 500 })
+    await world.store.expire(tokenOf(claim), audit)
+    await untilPast(world, claim, 1_000)
+    while ((await world.store.look(claim.id)) !== null) await world.store.sweep(100)
+    const late = settlementOf(tokenOf(claim), 'completed', { keepMs: 50_000 })
+    assert.deepEqual(await world.store.settleLost(late, claim, 60_000), { kind: 'refused', row: null })
+    // What was done by hand before this claim belongs to an earlier life.
+    assert.equal((await world.store.settleLost(late, claim, 0)).kind, 'settled')
   })
 
   test('a settlement that the store can never accept fails alone and changes nothing', async t => {
@@ -132,8 +146,6 @@ export function operators (open: OpenStore): void {
     const { store } = await open(t)
     assert.deepEqual(await store.resolve(resolutionOf(tokenOf(claimOf()), 'released')), { kind: 'refused', row: null, quarantineLeftMs: null })
   })
-
-  const audit = { action: 'delete', who: 'ops@example.com', why: 'asked to' } as const
 
   test('a deleted record expires in two leases, and nothing else is deleted', async t => {
     const world = await open(t)

@@ -149,7 +149,7 @@ describe('two connections on one record', needs('postgres'), () => {
   test('a copy of a lost settle that is delivered after its time inserts nothing', async (t) => {
     const world = await openWorld(t, server)
     const claim = claimOf({ leaseMs: 1 })
-    const settle = world.store.settleLost(settlementOf(tokenOf(claim), 'completed', { keepMs: LONG_MS }), { ...claim, leaseMs: -1 })
+    const settle = world.store.settleLost(settlementOf(tokenOf(claim), 'completed', { keepMs: LONG_MS }), { ...claim, leaseMs: -1 }, 0)
     assert.deepEqual(await settle, { kind: 'refused', row: null })
   })
 })

@@ -80,7 +80,7 @@ export class PostgresRecords implements RecordStore {
 
   async settle (settlement: Settlement): Promise<SettleResult> { return resultOf(await this.#settles.push(settlement)) }
 
-  settleLost (settlement: Settlement, claim: Claim): Promise<SettleResult> { return this.#lost.push({ settlement, claim }) }
+  settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> { return this.#lost.push({ settlement, claim, ageMs }) }
 
   lapse (order: LapseOrder): Promise<Lapsed[]> { return this.#background('lapse', (session) => lapseLeases(session, order)) }
 

@@ -53,7 +53,7 @@ export async function settleRows (session: Session, settlements: readonly Settle
   ])
 }
 
-export interface LostOrder { readonly settlement: Settlement, readonly claim: Claim }
+export interface LostOrder { readonly settlement: Settlement, readonly claim: Claim, readonly ageMs: number }
 
 const DATABASE_TIME: Statement = {
   name: 'database_time',
@@ -79,20 +79,22 @@ select $3::bytea, $4::text, $5::bytea, $6::int, $7::smallint, $8::bytea, $9::int
   from lock_limit
  where $4::text in ('completed', 'consumed', 'indeterminate')
    and clock_timestamp() < to_timestamp($1::float8)
+   and not exists (select from ${schema}.audit a where a.record_id = $3 and a.at >= to_timestamp($25::float8))
 on conflict (id) do nothing
 returning id`
 }
 
 /** true: inserted and acknowledged. */
-export async function insertLost (session: Session, { settlement, claim }: LostOrder): Promise<boolean> {
+export async function insertLost (session: Session, { settlement, claim, ageMs }: LostOrder): Promise<boolean> {
   const { token, outcome, keepMs, status, headers, body, reason } = settlement
   const { about, fingerprint } = claim
-  const notAfter = await databaseSeconds(session) + claim.leaseMs / 1000
+  const nowSeconds = await databaseSeconds(session)
+  const notAfter = nowSeconds + claim.leaseMs / 1000
   const rows = await session.run(SETTLE_LOST, [
     notAfter, session.lockTimeout,
     token.id, outcome, token.owner, token.attempt, fingerprint.alg, fingerprint.value, claim.leaseMs, Math.round(claim.unknownKeepMs), Math.round(claim.quarantineMs),
     about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText,
-    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null
+    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null, nowSeconds - ageMs / 1000
   ])
   return rows.length > 0
 }

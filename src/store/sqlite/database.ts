@@ -82,7 +82,7 @@ export class Database {
       case 'look': return this.#ledger.look(call.id, nowMs)
       case 'renew': return this.#ledger.renew(call.tokens, nowMs)
       case 'settle': return this.#ledger.settle(call.settlement, nowMs)
-      case 'settleLost': return this.#ledger.settleLost(call.settlement, call.claim, nowMs)
+      case 'settleLost': return this.#ledger.settleLost(call.settlement, call.claim, call.ageMs, nowMs)
       case 'lapse': return this.#ledger.lapse(call.order, nowMs)
       case 'sweep': return this.#ledger.sweep(call.limit, nowMs)
       case 'unresolved': return this.#ledger.unresolved(nowMs)

@@ -111,8 +111,8 @@ export class SqliteStore implements RecordStore {
     return this.#combined(this.#settles, { op: 'settle', settlement })
   }
 
-  settleLost (settlement: Settlement, claim: Claim): Promise<SettleResult> {
-    return this.#combined(this.#settles, { op: 'settleLost', settlement, claim })
+  settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
+    return this.#combined(this.#settles, { op: 'settleLost', settlement, claim, ageMs })
   }
 
   renew (tokens: readonly Token[]): Promise<RenewResult[]> {

@@ -43,6 +43,8 @@ const note = `
 insert into audit (at, action, who, why, record_id, route, owner, attempt, state_before, state_after)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
+const changedByHand = 'select 1 from audit where record_id = ? and at >= ? limit 1'
+
 export class SqliteTable implements Table {
   readonly #database: DatabaseSync
   readonly #prepared = new Map<string, StatementSync>()
@@ -96,6 +98,10 @@ export class SqliteTable implements Table {
     const where = wanted.length === 0 ? '' : `where ${wanted.map(([column]) => `${column} = ?`).join(' and ')}`
     const values = wanted.map(([, value]) => value)
     return this.#prepare(`select * from records ${where} order by claimed_at desc limit ?`).all(...values, limit).map(storedOf)
+  }
+
+  changedByHand (id: Buffer, sinceMs: number): boolean {
+    return this.#prepare(changedByHand).get(id, sinceMs) !== undefined
   }
 
   note ({ atMs, action, who, why, before, after }: Audited): void {

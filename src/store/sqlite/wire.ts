@@ -13,7 +13,7 @@ export type Call =
   | { readonly op: 'look', readonly id: Buffer }
   | { readonly op: 'renew', readonly tokens: readonly Token[] }
   | { readonly op: 'settle', readonly settlement: Settlement }
-  | { readonly op: 'settleLost', readonly settlement: Settlement, readonly claim: Claim }
+  | { readonly op: 'settleLost', readonly settlement: Settlement, readonly claim: Claim, readonly ageMs: number }
   | { readonly op: 'lapse', readonly order: LapseOrder }
   | { readonly op: 'sweep', readonly limit: number }
   | { readonly op: 'unresolved' }
