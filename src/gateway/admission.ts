@@ -51,7 +51,6 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: str
   const framing = requestRefusal(request.rawHeaders, route.idempotency.key.header)
   if (framing !== null) return refused({ kind: 'rejected', code: 'bad-request', detail: framing, close: true })
   if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
-  if (gateway.unsettled.full || gateway.executions.size >= gateway.world.limits.executions) return refused(rejected('overloaded'))
   const scope = await callerScope(gateway, request)
   if (scope.kind === 'refused') return scope
   const startedAt = gateway.world.clock.monotonicMs()

@@ -9,11 +9,14 @@ import type { LockFate, Step } from '../core/protocol.ts'
 import type { Answer, Fingerprint, Row, Token } from '../core/record.ts'
 import { StoreUnavailable } from '../errors.ts'
 import type { ClaimResult, Copy, Lock, LockResult, SettleResult, TakeResult, UnsettledCopy } from '../ports.ts'
-import type { Execution, Verdict } from './execution.ts'
+import type { Execution, Verdict, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { OUT_OF_PATIENCE, within } from './patience.ts'
 
 /** Rounds of insert, look, take before a claim is given up: each lost round means that somebody else moved the row. */
 const ROUNDS_MAX = 8
+/** Of the time for a claim: how long an answer that Redis has may wait for the arbiter to take it. */
+const ADOPTING_SHARE = 1 / 2
 /** Answers that say "wait": nothing is known of how long (a lock without a row). */
 const RETRY_SOON_MS = 1_000
 
@@ -33,6 +36,32 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
   gateway.background(dispose(gateway, execution, decided))
   return decided.verdict
 }
+
+/** For a request that may not be claimed here any more (a drain): what its row says. null: it would have to be claimed. */
+export async function verdictWithoutClaim (gateway: Gateway, visit: Visit): Promise<Verdict | null> {
+  const askedAtMs = gateway.world.clock.monotonicMs()
+  const row = await gateway.world.records.look(visit.id).catch(() => null)
+  if (row === null) return null
+  const comparison = sameRequest(visit.asked, visit.claim.fingerprint, row.fingerprint)
+  const { leaseMs } = visit.claim
+  switch (decide(row, { owner: NOBODY }, comparison, visit.route.idempotency, false).do) {
+    case 'replay': {
+      const answer = storedAnswer(row)
+      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs, askedAtMs) }
+    }
+    case 'not-kept': return { kind: 'consumed', status: row.status ?? 0 }
+    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, leaseMs) }
+    case 'unknown': return { kind: 'unknown', timedOut: timedOut(row) }
+    case 'mismatch': return visit.route.idempotency.onMismatch.action === 'replay' ? null : { kind: 'mismatch' }
+    case 'execute':
+    case 'insert':
+    case 'take':
+    case 'lapse':
+    case 'release-own': return null
+  }
+}
+
+const NOBODY = Buffer.alloc(0)
 
 // ---------------------------------------------------------------- what Redis says
 
@@ -76,8 +105,10 @@ async function adopt (gateway: Gateway, execution: Execution, copy: UnsettledCop
   const token: Token = { id: execution.visit.id, owner: copy.owner, attempt: copy.attempt }
   const comparison = same(execution, copy.fingerprint)
   const askedAtMs = gateway.world.clock.monotonicMs()
-  const settled = await settleCopy(gateway, execution, token, copy).catch(() => 'unreachable' as const)
-  if (settled === 'unreachable') {
+  // A settle may take longer than a claim has: the answer is at hand, and must not become a 503. The settle goes on.
+  const settling = settleCopy(gateway, execution, token, copy).catch(() => 'unreachable' as const)
+  const settled = await within(gateway.world.clock, gateway.world.claimWithinMs * ADOPTING_SHARE, settling)
+  if (settled === 'unreachable' || settled === OUT_OF_PATIENCE) {
     return comparison === 'same' ? { kind: 'unsettled', answer: copy.answer } : { kind: 'unavailable', nothingKnows: false }
   }
   await locks.unlock(execution.visit.id, copy.owner)

@@ -7,6 +7,7 @@ import { parseKey } from '../core/key.ts'
 import { sameRequest } from '../core/fingerprint.ts'
 import { admit } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
+import { verdictWithoutClaim } from './claiming.ts'
 import type { Ending, Execution, Verdict, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { rejected } from './outcome.ts'
@@ -68,9 +69,15 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   if (recent !== null) return fromRecent(visit, recent)
   const running = gateway.executions.get(visit.name)
   if (running !== undefined) return join(gateway, visit, running, patienceMs)
-  if (gateway.refusing) return { kind: 'rejected', code: 'draining', close: true }
-  if (gateway.executions.size >= gateway.world.limits.executions) return rejected('overloaded')
+  if (gateway.refusing) return withoutClaim(gateway, visit)
+  if (gateway.unsettled.full || gateway.executions.size >= gateway.world.limits.executions) return rejected('overloaded')
   return begin(gateway, visit)
+}
+
+/** The drain refuses claims, not answers: who has waited for an execution elsewhere gets what its row says, or waits on. */
+async function withoutClaim (gateway: Gateway, visit: Visit): Promise<Outcome> {
+  const verdict = await verdictWithoutClaim(gateway, visit)
+  return verdict === null ? { kind: 'rejected', code: 'draining', close: true } : fromVerdict(verdict)
 }
 
 // ---------------------------------------------------------------- an execution of one's own

@@ -203,8 +203,10 @@ async function settleOnce (gateway: Gateway, execution: Execution, settlement: S
   let result = await records.settle(settlement)
   if (result.kind === 'refused' && result.row === null) {
     // The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept, and an insert would bring it back.
+    const { retentionMs, unknownRetentionMs } = execution.visit.route.idempotency
     const ageMs = execution.ageMs(clock)
-    const young = ageMs < Math.min(settlement.keepMs, execution.visit.claim.unknownKeepMs)
+    // Another attempt may have settled it since, and each outcome has a retention of its own.
+    const young = ageMs < Math.min(settlement.keepMs, retentionMs, unknownRetentionMs)
     if (!young || settlement.outcome === 'released') return { kind: 'fenced', row: null }
     result = await records.settleLost(settlement, execution.claim, ageMs)
   }

@@ -20,6 +20,8 @@ import { requestIdOf } from './request-id.ts'
 
 /** A head must be whole by then (slow-loris); bodies have times of their own. */
 const HEADERS_TIMEOUT_MS = 30_000
+/** How often Node looks for heads that are late; its own 30 s would let them live twice as long. */
+const LATE_HEADS_EVERY_MS = 3_000
 /** All of the request's head. Node's default; a key has at most 255 characters. */
 const HEAD_BYTES_MAX = 16 * 1024
 /** Longer than the usual idle time of the hop in front, so that it, not we, closes (no reset as it writes). */
@@ -68,7 +70,7 @@ export async function createServer (options: ServerOptions): Promise<FastifyInst
     genReqId: requestIdOf,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     // A missing Host is refused by us, in our shape.
-    http: { headersTimeout: HEADERS_TIMEOUT_MS, maxHeaderSize: HEAD_BYTES_MAX, requireHostHeader: false, shouldUpgradeCallback: isWebSocket },
+    http: { headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: LATE_HEADS_EVERY_MS, maxHeaderSize: HEAD_BYTES_MAX, requireHostHeader: false, shouldUpgradeCallback: isWebSocket },
     clientErrorHandler: (error, socket) => { connections.refuse(error, socket) },
     frameworkErrors: (error, request, reply) => { sendProblem(reply as unknown as FastifyReply, 'bad-request', request.id, options.problemBaseUri, { detail: error.message }) }
   })

@@ -10,8 +10,8 @@ import type { Reply } from './answer.ts'
 /** Unread bytes of a refused upload that are still taken, so that the client can read why before the connection closes. */
 const LINGER_BYTES_MAX = 16 * 1024 * 1024
 const LINGER_MS = 2_000
-/** A client that does not read for so long has gone. */
-const STALLED_MS = 60_000
+/** A client that does not read for so long has gone. (Node counts once more if its own queue has moved meanwhile.) */
+const STALLED_MS = 30_000
 
 /** Bytes of body written. Rejects only for headers that Node refuses to write. */
 export async function writeReply (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean): Promise<number> {
