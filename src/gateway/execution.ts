@@ -116,6 +116,12 @@ export class Execution {
     return Math.max(clock.monotonicMs() - this.startedAtMs, clock.wallMs() - this.#startedAtWallMs)
   }
 
+  /** Since before the statement that granted the lease last; as above. */
+  sinceGrantMs (clock: Clock): number {
+    const grantedAtMs = this.leaseEndsAtMs - this.visit.claim.leaseMs
+    return Math.max(clock.monotonicMs() - grantedAtMs, clock.wallMs() - grantedAtMs - this.clockOffsetMs)
+  }
+
   get token (): Token { return { id: this.visit.id, owner: this.owner, attempt: this.attempt } }
   get claim (): Claim { return { ...this.visit.claim, owner: this.owner } }
 

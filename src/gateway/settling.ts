@@ -7,7 +7,7 @@ import { judge } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { Copy, UpstreamResult } from '../ports.ts'
+import type { Clock, Copy, UpstreamResult } from '../ports.ts'
 import type { Ending, Execution } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
@@ -202,17 +202,26 @@ async function settleOnce (gateway: Gateway, execution: Execution, settlement: S
   const askedAtMs = clock.monotonicMs()
   let result = await records.settle(settlement)
   if (result.kind === 'refused' && result.row === null) {
-    // The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept, and an insert would bring it back.
-    const { retentionMs, unknownRetentionMs } = execution.visit.route.idempotency
-    const ageMs = execution.ageMs(clock)
-    // Another attempt may have settled it since, and each outcome has a retention of its own.
-    const young = ageMs < Math.min(settlement.keepMs, retentionMs, unknownRetentionMs)
-    if (!young || settlement.outcome === 'released') return { kind: 'fenced', row: null }
-    result = await records.settleLost(settlement, execution.claim, ageMs)
+    if (settlement.outcome === 'released' || mayBeSwept(execution, settlement, clock)) return { kind: 'fenced', row: null }
+    result = await records.settleLost(settlement, execution.claim, execution.ageMs(clock))
   }
   if (result.kind === 'settled') return { kind: 'stored', keepLeftMs: result.keepLeftMs, askedAtMs }
   return refusedBy(execution, settlement, result.row, askedAtMs)
 }
+
+/**
+ * The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept, and an insert
+ * would bring it back. Where another attempt may have settled it since, its upstream may have asked for as little as two
+ * leases of retention (core/disposition.ts), after the lease that was granted here last. What is done by hand, the store knows.
+ */
+function mayBeSwept (execution: Execution, { keepMs }: Settlement, clock: Clock): boolean {
+  const { unknown, retentionMs, unknownRetentionMs, leaseMs } = execution.visit.route.idempotency
+  if (execution.ageMs(clock) >= Math.min(keepMs, retentionMs, unknownRetentionMs)) return true
+  return unknown === 'retry' && execution.sinceGrantMs(clock) >= LEASES_TO_SWEPT * leaseMs
+}
+
+/** One until it can be lapsed and taken, two of retention. */
+const LEASES_TO_SWEPT = 3
 
 /** Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. */
 function refusedBy (execution: Execution, settlement: Settlement, row: Row | null, askedAtMs: number): Settled {
@@ -242,8 +251,8 @@ async function giveUnsettled (gateway: Gateway, execution: Execution, plan: Plan
   execution.ending.resolve(plan.ending(null))
   if (plan.settlement.outcome !== 'completed' || plan.kept === null) return
   const copy = { owner: execution.owner, attempt: execution.attempt, fingerprint: visit.claim.fingerprint, keepMs: plan.settlement.keepMs, answer: plan.kept }
-  // It ends before a row that is settled from now on can have been swept: a copy without a row then means a lost row.
-  const ttlMs = Math.floor(Math.min(gateway.world.copyTtlMs, plan.settlement.keepMs - visit.claim.leaseMs))
+  // It ends before a row that any of the tries may have settled can have been swept: a copy without a row then means a lost row.
+  const ttlMs = Math.floor(Math.min(gateway.world.copyTtlMs, plan.settlement.keepMs - visit.claim.leaseMs - execution.ageMs(gateway.world.clock)))
   if (ttlMs > 0) await locks.swap(visit.id, execution.owner, { kind: 'unsettled', copy }, ttlMs)
 }
 
