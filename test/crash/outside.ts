@@ -34,6 +34,8 @@ export class SimulatedUpstream implements Upstream {
   readonly #note: (event: HistoryEvent) => void
   readonly #script: (turn: number) => Behaviour
   readonly #turns = new Map<string, number>()
+  /** Its books: every whole answer that it gave, by execution. */
+  readonly answers = new Map<number, Answer>()
   #executions = 0
 
   constructor (timeline: Timeline, note: (event: HistoryEvent) => void, script: (turn: number) => Behaviour) {
@@ -48,21 +50,36 @@ export class SimulatedUpstream implements Upstream {
     const result = Promise.withResolvers<UpstreamResult>()
     let started = false
     let cancelled = false
-    this.#timeline.after(CONNECT_MS, () => {
-      if (cancelled) return
-      const behaviour = this.#behaviour(request)
-      if (behaviour.kind === 'refuse') result.resolve({ kind: 'unsent', code: 'ECONNREFUSED' })
-      else if (!maySend()) result.resolve({ kind: 'unsent', code: 'LEASE' })
-      else {
-        started = true
-        this.#execute(request, behaviour, result.resolve)
-      }
-    })
+    const asked = (): boolean => {
+      started = maySend()
+      return started
+    }
+    this.#timeline.after(CONNECT_MS, () => { if (!cancelled) this.begin(request, asked, result.resolve) })
     const cancel = (code: string, timedOut: boolean): void => {
       cancelled = true
       result.resolve(started ? { kind: 'lost', code, timedOut, status: null } : { kind: 'unsent', code })
     }
     return { result: result.promise, cancel }
+  }
+
+  /** A connection is there: the last point before sending is now. `wireMs`: from there to the upstream; what is returned makes it arrive at once. */
+  begin (request: UpstreamRequest, maySend: () => boolean, tell: (result: UpstreamResult) => void, wireMs = 0): () => void {
+    const behaviour = this.#behaviour(request)
+    if (behaviour.kind === 'refuse') tell({ kind: 'unsent', code: 'ECONNREFUSED' })
+    else if (!maySend()) tell({ kind: 'unsent', code: 'LEASE' })
+    else return this.#onTheWire(wireMs, () => { this.#execute(request, behaviour, tell) })
+    return () => {}
+  }
+
+  #onTheWire (wireMs: number, arrive: () => void): () => void {
+    let arrived = false
+    const arriveOnce = (): void => {
+      if (!arrived) arrive()
+      arrived = true
+    }
+    if (wireMs === 0) arriveOnce()
+    else this.#timeline.after(wireMs, arriveOnce)
+    return arriveOnce
   }
 
   /** The n-th sending of a record gets the n-th line of the script. */
@@ -82,8 +99,10 @@ export class SimulatedUpstream implements Upstream {
       if (behaviour.kind === 'break') return tell({ kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
       this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: behaviour.kind === 'stream' ? 'keep' : behaviour.means })
       const body = Buffer.from(JSON.stringify({ execution, bytes: 'ÿ\0' }))
-      if (behaviour.kind === 'answer') tell({ kind: 'answer', answer: { status: behaviour.status, headers: [...ANSWER_HEADERS, 'Location', `/things/${execution}`, ...behaviour.headers ?? []], body } })
-      else tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]) })
+      if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]) })
+      const answer: Answer = { status: behaviour.status, headers: [...ANSWER_HEADERS, 'Location', `/things/${execution}`, ...behaviour.headers ?? []], body }
+      this.answers.set(execution, answer)
+      tell({ kind: 'answer', answer })
     })
   }
 }
@@ -110,7 +129,8 @@ export interface Client {
   readonly gateway: 0 | 1
 }
 
-export function requestOf (client: Client, route: GuardedRoute, call: string): GuardedRequest {
+/** `gone`: when the client has hung up; never, unless told. */
+export function requestOf (client: Omit<Client, 'gateway'>, route: GuardedRoute, call: string, gone: Promise<void> = new Promise(() => {})): GuardedRequest {
   const body = Buffer.from(client.body)
   return {
     route,
@@ -122,11 +142,11 @@ export function requestOf (client: Client, route: GuardedRoute, call: string): G
     requestId: call,
     steps: {},
     readBody: async (bytesMax, reserve) => body.length <= bytesMax && reserve(body.length) ? { kind: 'body', body, heldBytes: body.length } : { kind: 'too-large' },
-    gone: async () => new Promise(() => {})
+    gone: async () => gone
   }
 }
 
-export function headersOf ({ key, scope }: Client): RawHeaders {
+export function headersOf ({ key, scope }: Pick<Client, 'key' | 'scope'>): RawHeaders {
   return ['Host', 'gateway.test', 'Content-Type', 'text/plain', 'Authorization', scope, 'Idempotency-Key', key]
 }
 

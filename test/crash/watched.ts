@@ -10,15 +10,19 @@ import type { HistoryEvent } from '../harness/history.ts'
 
 /** `owners`: who claimed which record last; outlives the store's closing. */
 export function watched (records: RecordStore, owners: Map<string, Claim>, note: (event: HistoryEvent) => void, nowMs: () => number): RecordStore {
+  /** Records that were settled since they were claimed: a claim under the same owner is then another one. */
+  const settled = new Set<string>()
   const noteClaim = (claim: Claim, attempt: number): void => {
     const record = nameOf(claim.id)
     const known = owners.get(record)
     owners.set(record, claim)
-    if (known?.owner.equals(claim.owner) !== true) note({ kind: 'claimed', atMs: nowMs(), record, owner: nameOf(claim.owner), attempt })
+    if (settled.delete(record) || known?.owner.equals(claim.owner) !== true) note({ kind: 'claimed', atMs: nowMs(), record, owner: nameOf(claim.owner), attempt })
   }
   const noteSettle = (settlement: Settlement, result: SettleResult): void => {
     const { token, outcome } = settlement
-    if (result.kind === 'settled') note({ kind: 'settled', atMs: nowMs(), record: nameOf(token.id), owner: nameOf(token.owner), attempt: token.attempt, outcome, by: 'owner', keepMs: result.keepLeftMs, print: printOfSettled(settlement) })
+    if (result.kind !== 'settled') return
+    settled.add(nameOf(token.id))
+    note({ kind: 'settled', atMs: nowMs(), record: nameOf(token.id), owner: nameOf(token.owner), attempt: token.attempt, outcome, by: 'owner', keepMs: result.keepLeftMs, print: printOfSettled(settlement) })
   }
   return {
     ...passing(records),
@@ -42,14 +46,17 @@ export function watched (records: RecordStore, owners: Map<string, Claim>, note:
       noteSettle(settlement, result)
       return result
     },
-    settleLost: async (settlement, claim) => {
-      const result = await records.settleLost(settlement, claim)
+    settleLost: async (settlement, claim, ageMs) => {
+      const result = await records.settleLost(settlement, claim, ageMs)
       noteSettle(settlement, result)
       return result
     },
     lapse: async order => {
       const lapsed = await records.lapse(order)
-      for (const each of lapsed) note(lapseOf(each, nowMs(), owners.get(nameOf(each.id))))
+      for (const each of lapsed) {
+        settled.add(nameOf(each.id))
+        note(lapseOf(each, nowMs(), owners.get(nameOf(each.id))))
+      }
       return lapsed
     }
   }
@@ -72,7 +79,7 @@ export function passing (records: RecordStore): RecordStore {
     look: id => records.look(id),
     renew: tokens => records.renew(tokens),
     settle: settlement => records.settle(settlement),
-    settleLost: (settlement, claim) => records.settleLost(settlement, claim),
+    settleLost: (settlement, claim, ageMs) => records.settleLost(settlement, claim, ageMs),
     lapse: order => records.lapse(order),
     sweep: limit => records.sweep(limit),
     unresolved: () => records.unresolved(),

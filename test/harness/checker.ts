@@ -96,12 +96,17 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
   for (const life of view.lives) {
     yield * sentUnclaimed(view, life)
     const bound = life.sendings.find(({ execution }) => view.replies.get(execution)?.means !== 'release')
-    const again = bound === undefined ? undefined : life.sendings.find(({ place }) => place > bound.place)
+    const again = bound === undefined ? undefined : life.sendings.find(({ place }) => place > bound.place && !releasedByHand(life, bound.place, place))
     if (again !== undefined && view.rules(life).unknown === 'hold') {
       yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound?.execution}, which did not end as released` }
     }
   }
   yield * begunTooEarly(view)
+}
+
+/** Between these places somebody said that it may be sent again. */
+function releasedByHand (life: Life, from: number, to: number): boolean {
+  return life.settles.some(({ by, outcome, place }) => (by === 'operator' || by === 'probe') && outcome === 'released' && place > from && place < to)
 }
 
 function * sentUnclaimed (view: View, life: Life): Generator<Finding> {

@@ -200,7 +200,7 @@ async function settledly (work: Promise<unknown>): Promise<() => unknown> {
 }
 
 /** How a port says that a call failed: the arbiter rejects, the fast path never does. */
-function failure (port: 'records' | 'locks', operation: string, inDoubt: boolean): unknown {
+export function failure (port: 'records' | 'locks', operation: string, inDoubt: boolean): unknown {
   if (port === 'records') throw new StoreUnavailable('simulated', operation, inDoubt)
   switch (operation) {
     case 'lock': return { kind: 'unavailable' }

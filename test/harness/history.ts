@@ -60,6 +60,8 @@ export interface History {
   readonly rows: readonly FinalRow[] | null
   /** When the run ended. */
   readonly endedAtMs: number
+  /** The store was watched, even if nothing was written. Absent: it was if the events tell of writes. */
+  readonly watched?: boolean
   readonly rulesOf: (record: string) => Rules
 }
 
@@ -83,7 +85,7 @@ export function printOf (status: number, keptHeaders: RawHeaders, body: Buffer):
 
 /** Whether the store was watched; without it lives are told by attempts and time alone. */
 export function isWatched (history: History): boolean {
-  return history.events.some(({ kind }) => kind === 'claimed' || kind === 'settled')
+  return history.watched ?? history.events.some(({ kind }) => kind === 'claimed' || kind === 'settled')
 }
 
 /** Every record's lives, oldest first. */
@@ -110,11 +112,20 @@ function newLife (lives: Map<string, Life[]>, record: string): Life {
   return life
 }
 
-/** A claim with attempt 1 under another owner begins a life: whether it might is I1's question. */
+/**
+ * A claim with attempt 1 under another owner begins a life: whether it might is I1's question. Under one that it knows, a
+ * statement came late: it begins one if the life that it belonged to is over.
+ */
 function lifeOfClaim (lives: Map<string, Life[]>, claim: EventOf<'claimed'>): Life {
   const life = currentLife(lives, claim.record)
-  const begins = claim.attempt === 1 && life.claims.length > 0 && life.claims.every(({ owner }) => owner !== claim.owner)
+  const begins = claim.attempt === 1 && life.claims.length > 0 && (life.claims.every(({ owner }) => owner !== claim.owner) || isOver(life, claim.atMs))
   return begins ? newLife(lives, claim.record) : life
+}
+
+function isOver ({ claims, settles, deleted }: Life, atMs: number): boolean {
+  const last = settles.at(-1)
+  if (last === undefined || claims.some(({ place }) => place > last.place)) return false
+  return atMs >= last.atMs + last.keepMs || deleted.some(({ place }) => place > last.place)
 }
 
 /** `rules`: given where nobody watched the store; then attempt 1 begins a life if the one before can be over. */

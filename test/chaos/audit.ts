@@ -1,0 +1,115 @@
+/**
+ * Who wrote what into the records, from inside the database: a trigger that this harness installs (no migration knows of
+ * it) notes every change of a row in the very transaction that makes it. Renewals are left out: they change no state.
+ */
+import { Client } from 'pg'
+import { decodeHeaders } from '../../src/core/codec.ts'
+import type { RecordState } from '../../src/core/record.ts'
+import { printOf } from '../harness/history.ts'
+import type { HistoryEvent } from '../harness/history.ts'
+
+const INSTALL = `
+create schema chaos;
+create table chaos.audit (
+  number     bigint generated always as identity,
+  at         double precision not null,
+  gone       boolean not null,
+  id         bytea not null,
+  state      text not null,
+  owner      bytea not null,
+  attempt    integer not null,
+  settled_by text,
+  keep_ms    double precision,
+  instance   text not null,
+  status     smallint,
+  headers    bytea,
+  body       bytea
+);
+create function chaos.note (r onceway.records, gone boolean) returns void language sql as $$
+  insert into chaos.audit (at, gone, id, state, owner, attempt, settled_by, keep_ms, instance, status, headers, body)
+  values (extract(epoch from clock_timestamp()) * 1000, gone, r.id, r.state, r.owner, r.attempt, r.settled_by,
+          extract(epoch from r.expires_at - r.settled_at) * 1000, r.instance, r.status, r.headers, r.body)
+$$;
+create function chaos.on_insert () returns trigger language plpgsql as $$ begin perform chaos.note(new, false); return null; end $$;
+create function chaos.on_delete () returns trigger language plpgsql as $$ begin perform chaos.note(old, true); return null; end $$;
+create trigger chaos_insert after insert on onceway.records for each row execute function chaos.on_insert();
+create trigger chaos_update after update on onceway.records for each row
+  when (new.state <> 'claimed' or new.state <> old.state or new.owner <> old.owner or new.attempt <> old.attempt) execute function chaos.on_insert();
+create trigger chaos_delete after delete on onceway.records for each row execute function chaos.on_delete();
+`
+
+/** What stands in a row, or what was written into it. */
+export interface Written {
+  readonly atMs: number
+  readonly gone: boolean
+  readonly record: string
+  readonly state: RecordState
+  readonly owner: string
+  readonly attempt: number
+  readonly by: 'owner' | 'lease' | 'probe' | 'operator' | null
+  readonly keepMs: number
+  readonly instance: string
+  readonly print: string | null
+}
+
+interface Columns {
+  readonly at: number
+  readonly gone: boolean
+  readonly id: Buffer
+  readonly state: RecordState
+  readonly owner: Buffer
+  readonly attempt: number
+  readonly settled_by: Written['by']
+  readonly keep_ms: number | null
+  readonly instance: string
+  readonly status: number | null
+  readonly headers: Buffer | null
+  readonly body: Buffer | null
+}
+
+/** The records' table must be there: the first gateway has made it. */
+export async function installAudit (url: string): Promise<void> {
+  await withClient(url, async client => { await client.query(INSTALL) })
+}
+
+/** Everything that was written and committed, in its order. */
+export async function readAudit (url: string): Promise<Written[]> {
+  return read(url, 'select at, gone, id, state, owner, attempt, settled_by, keep_ms, instance, status, headers, body from chaos.audit order by at, number')
+}
+
+export async function readRows (url: string, where = 'true'): Promise<Written[]> {
+  return read(url, `select 0::float8 as at, false as gone, id, state, owner, attempt, settled_by, (extract(epoch from expires_at - settled_at) * 1000)::float8 as keep_ms, instance, status, headers, body from onceway.records where ${where}`)
+}
+
+/** What a row became, as the history knows it. */
+export function eventOf (written: Written): HistoryEvent {
+  const { atMs, record, owner, attempt, state, by, keepMs, print, gone } = written
+  if (gone) return { kind: 'deleted', atMs, record }
+  if (state === 'claimed') return { kind: 'claimed', atMs, record, owner, attempt }
+  return { kind: 'settled', atMs, record, owner, attempt, outcome: state, by: by ?? 'owner', keepMs, print }
+}
+
+async function read (url: string, text: string): Promise<Written[]> {
+  return withClient(url, async client => (await client.query<Columns>(text)).rows.map(writtenOf))
+}
+
+function writtenOf (columns: Columns): Written {
+  const { at, gone, id, state, owner, attempt, settled_by: by, keep_ms: keepMs, instance } = columns
+  return { atMs: at, gone, record: id.toString('base64url'), state, owner: owner.toString('base64url'), attempt, by, keepMs: keepMs ?? 0, instance, print: printIn(columns) }
+}
+
+function printIn ({ status, headers, body }: Columns): string | null {
+  const decoded = headers === null ? null : decodeHeaders(headers)
+  return status === null || decoded === null || body === null ? null : printOf(status, decoded, body)
+}
+
+async function withClient<Result> (url: string, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * Clients as they are: each works on one key, asks again with growing pauses until it has a final answer, sometimes
+ * twice at once, sometimes leaves, rarely gives up, and now and then somebody uses the key for something else. They come
+ * at a steady rate, whatever the gateways do. Judges nothing.
+ */
+import type { Door } from './asking.ts'
+import { wishOf } from './ledger.ts'
+import type { Ledger, Wish } from './ledger.ts'
+import type { Random } from './random.ts'
+import { ROUTES, routeNamed } from './routes.ts'
+import { pause } from './stores.ts'
+
+export interface Habits {
+  /** New keys a second. */
+  readonly keysPerSecond: number
+  /** At once; beyond it new keys wait, as customers do whose site does not answer. */
+  readonly storiesMax: number
+  readonly leaveShare: number
+  readonly giveUpShare: number
+  /** Several processes of one client that work on the same key. */
+  readonly twinShare: number
+  readonly otherBodyShare: number
+  readonly otherCallerShare: number
+  readonly comesBackShare: number
+  /** Weights of the routes; absent: their own. */
+  readonly routes?: Readonly<Record<string, number>>
+}
+
+export const HABITS: Habits = {
+  keysPerSecond: 75,
+  storiesMax: 500,
+  leaveShare: 0.04,
+  giveUpShare: 0.01,
+  twinShare: 0.35,
+  otherBodyShare: 0.06,
+  otherCallerShare: 0.05,
+  comesBackShare: 0.75
+}
+
+const TRIES_MAX = 14
+const FIRST_PAUSE_MS = 60
+const LONGEST_PAUSE_MS = 1_500
+/** Old keys that may be asked for again. */
+const REMEMBERED = 1_000
+/** Asked at once, when everybody comes back at the end. */
+const AT_ONCE = 48
+
+/** What ends a client's trying. An unknown outcome does where it stays unknown. */
+const FINAL: ReadonlySet<string> = new Set(['stored', 'replayed', 'tombstone', 'mismatch'])
+const UNKNOWNS_MAX = 2
+
+export class Customers {
+  readonly #doors: readonly Door[]
+  readonly #ledger: Ledger
+  readonly #random: Random
+  readonly #habits: Habits
+  readonly #running = new Set<Promise<void>>()
+  readonly #old: Wish[] = []
+  #keys = 0
+  #open = true
+
+  constructor (doors: readonly Door[], ledger: Ledger, random: Random, habits: Habits) {
+    this.#doors = doors
+    this.#ledger = ledger
+    this.#random = random
+    this.#habits = habits
+  }
+
+  get keys (): number { return this.#keys }
+
+  /** Lets customers come until {@link closeUp}. */
+  async come (): Promise<void> {
+    const { keysPerSecond, storiesMax } = this.#habits
+    for (const startedAt = performance.now(); this.#open; await pause(20)) {
+      const due = Math.floor((performance.now() - startedAt) / 1000 * keysPerSecond) - this.#keys
+      for (let coming = due; coming > 0 && this.#running.size < storiesMax; coming--) this.#begin()
+    }
+  }
+
+  /** No new ones, and nobody asks again; resolves when the last has been answered. */
+  async closeUp (): Promise<void> {
+    this.#open = false
+    while (this.#running.size > 0) await Promise.race(this.#running)
+  }
+
+  /** Everybody once more, when all is well again. */
+  async askFinally (wishes: readonly Wish[]): Promise<void> {
+    const left = wishes.slice()
+    await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+      for (let wish = left.pop(); wish !== undefined; wish = left.pop()) await this.#ask(wish)
+    }))
+  }
+
+  #begin (): void {
+    const story = this.#story(this.#newWish()).finally(() => { this.#running.delete(story) })
+    this.#running.add(story)
+  }
+
+  #newWish (): Wish {
+    const random = this.#random
+    const number = ++this.#keys
+    const route = this.#habits.routes === undefined ? random.weighted(ROUTE_WEIGHTS) : random.weighted(this.#habits.routes)
+    const extra = random.chance(0.04) ? '?large' : random.chance(0.04) ? '?bodiless' : ''
+    return this.#wish({ route: routeNamed(route), target: `/${route}/things${extra}`, key: `key-${number}`, scope: `Bearer caller-${number % CALLERS}`, body: JSON.stringify({ amount: number }) })
+  }
+
+  #wish (wish: Omit<Wish, 'record' | 'asked'>): Wish {
+    const made = wishOf(wish)
+    this.#ledger.wishes.push(made)
+    return made
+  }
+
+  async #story (wish: Wish): Promise<void> {
+    const { twinShare, otherBodyShare, otherCallerShare, comesBackShare } = this.#habits
+    const random = this.#random
+    const parts = [this.#persist(wish, 0)]
+    for (let twins = 0; twins < TWINS_MAX && random.chance(twinShare); twins++) parts.push(this.#persist(wish, random.between(0, 250)))
+    if (random.chance(otherBodyShare)) parts.push(this.#intrude(wish))
+    if (random.chance(otherCallerShare)) parts.push(this.#persist(this.#wish({ ...wish, scope: `${wish.scope}-other` }), random.between(0, 300)))
+    await Promise.all(parts)
+    for (let times = 0; times < COMES_BACK_MAX && this.#open && random.chance(comesBackShare); times++) {
+      await pause(random.between(20, 2_000))
+      await this.#ask(wish)
+    }
+    await this.#revisit(wish)
+  }
+
+  /** An older key, of whomever. */
+  async #revisit (wish: Wish): Promise<void> {
+    if (this.#old.length < REMEMBERED) this.#old.push(wish)
+    else this.#old[this.#random.between(0, REMEMBERED - 1)] = wish
+    if (this.#random.chance(0.3)) await this.#ask(this.#random.pick(this.#old))
+  }
+
+  async #intrude (wish: Wish): Promise<void> {
+    await pause(this.#random.between(0, 800))
+    await this.#ask(wishOf({ ...wish, body: `${wish.body} ` }))
+  }
+
+  async #persist (wish: Wish, afterMs: number): Promise<void> {
+    if (afterMs > 0) await pause(afterMs)
+    let unknowns = 0
+    for (let tries = 0; tries < TRIES_MAX && (tries === 0 || this.#open); tries++) {
+      const told = await this.#ask(wish)
+      if (told === 'unknown') unknowns++
+      if (FINAL.has(told) || (unknowns >= UNKNOWNS_MAX && wish.route.unknown === 'hold')) return
+      if (this.#random.chance(this.#habits.giveUpShare)) return
+      const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** tries)
+      await pause(this.#random.between(longest / 4, longest))
+    }
+  }
+
+  async #ask (wish: Wish): Promise<string> {
+    const random = this.#random
+    const number = random.between(0, this.#doors.length - 1)
+    const ask = { ...this.#ledger.ask(wish, number), leavesAfterMs: random.chance(this.#habits.leaveShare) ? random.between(0, 400) : null }
+    const startedAt = performance.now()
+    const asked = await (this.#doors[number] as Door).ask(ask)
+    return this.#ledger.answered(ask, asked, performance.now() - startedAt)
+  }
+}
+
+const TWINS_MAX = 3
+const COMES_BACK_MAX = 4
+const CALLERS = 50
+const ROUTE_WEIGHTS: Readonly<Record<string, number>> = Object.fromEntries(ROUTES.map(({ name, weight }) => [name, weight]))

@@ -1,0 +1,67 @@
+/**
+ * A small disk of the run's own, so that it can be filled up without hurting anybody else: a tmpfs, where this process
+ * may mount one. Where it may not, the run goes on without, and says so by name.
+ */
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, readdirSync, rmSync, rmdirSync, statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { atExit } from '../harness/exit.ts'
+
+export interface Disk {
+  readonly path: string
+  fill: () => void
+  empty: () => void
+  remove: () => void
+}
+
+const PREFIX = 'onceway-chaos-disk-'
+/** A template, a cluster, its write-ahead log at its largest, and an hour's rows. */
+const SIZE = '900m'
+
+/** Or a sentence that says why not. */
+export function mountDisk (): Disk | string {
+  removeLeftOver()
+  if (spawnSync('fallocate', ['--version']).status !== 0) return 'there is no fallocate here to fill a disk with'
+  const path = mkdtempSync(join(tmpdir(), `${PREFIX}${process.pid}-`))
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE}`, 'tmpfs', path], { encoding: 'utf8' })
+  if (mounted.status !== 0) {
+    rmdirSync(path)
+    return `no tmpfs can be mounted here (${(mounted.stderr ?? String(mounted.error ?? '')).trim()})`
+  }
+  chmodSync(path, 0o777)
+  const forget = atExit(() => { unmount(path) })
+  const ballast = join(path, 'ballast')
+  return {
+    path,
+    fill: () => { fill(path, ballast) },
+    empty: () => { rmSync(ballast, { force: true }) },
+    remove: () => {
+      forget()
+      unmount(path)
+    }
+  }
+}
+
+/** Everything that is free: what is given back a moment later by others is not taken. */
+function fill (path: string, file: string): void {
+  const { bavail, bsize } = statfsSync(path)
+  spawnSync('fallocate', ['-l', String(Math.max(bsize, bavail * bsize)), file])
+}
+
+function unmount (path: string): void {
+  spawnSync('umount', ['-l', path])
+  try { rmdirSync(path) } catch {}
+}
+
+/** Of runs that were killed so that they could not clean up. */
+function removeLeftOver (): void {
+  for (const name of readdirSync(tmpdir()).filter(name => name.startsWith(PREFIX))) {
+    const pid = Number(name.slice(PREFIX.length).split('-')[0])
+    if (!lives(pid)) unmount(join(tmpdir(), name))
+  }
+}
+
+function lives (pid: number): boolean {
+  try { return process.kill(pid, 0) } catch (error) { return (error as NodeJS.ErrnoException).code === 'EPERM' }
+}

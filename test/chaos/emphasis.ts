@@ -1,0 +1,65 @@
+/**
+ * What a run leans on so that one particular lie shows within seconds: the faults under which it is told, and customers
+ * who ask at the right moment. Used on broken builds only; the sound one is met by everything.
+ */
+import type { LIES } from '../broken/breaks.ts'
+import type { FaultKind } from './faults.ts'
+import type { Found } from './judge.ts'
+import type { PlannedFault } from './plan.ts'
+import type { Emphasis } from './run.ts'
+
+export interface Hunt {
+  readonly seconds: number
+  readonly emphasis: Emphasis
+  /** The sentences that the lie breaks; one of them must be found broken. */
+  readonly breaks: ReadonlyArray<Found['invariant']>
+}
+
+/** Everybody works on every key at once, at every gateway. */
+const CROWD = { twinShare: 0.9, leaveShare: 0, otherBodyShare: 0, otherCallerShare: 0, comesBackShare: 0.1 }
+/** One gateway after the other. */
+function inTurn (kind: FaultKind, atMs: readonly number[], forMs: number): PlannedFault[] {
+  return atMs.map((at, index) => ({ atMs: at, kind, gateway: index % 2, forMs, room: `${kind}-${index % 2}`, force: 1 }))
+}
+
+export const HUNTS: Readonly<Record<typeof LIES[number], Hunt>> = {
+  'release-on-disconnect': {
+    seconds: 3,
+    emphasis: { cards: { 'client-link-cut': 1 }, pace: 'slow', habits: { ...CROWD, leaveShare: 0.3 } },
+    breaks: ['I1', 'I2', 'I10']
+  },
+  'skip-claim': {
+    seconds: 3,
+    emphasis: { cards: { 'redis-flush': 1 }, pauseMs: 200, pace: 'slow', habits: CROWD },
+    breaks: ['I1', 'I2']
+  },
+  // Woken with answers to records that others have taken, and are executing.
+  'accept-any-owner': {
+    seconds: 12,
+    emphasis: { plan: inTurn('gateway-freeze-long', [1_500, 5_500, 9_500], 2_900), connections: 64, pace: 'slower', habits: { ...CROWD, keysPerSecond: 25, routes: { retry: 1 } } },
+    breaks: ['I1', 'I2', 'I3', 'I7', 'I10', 'I11']
+  },
+  'settle-after-answer': {
+    seconds: 4,
+    emphasis: { cards: { 'postgres-link-delay': 2, 'postgres-stall': 1 }, lengths: { 'postgres-link-delay': [800, 1_500] }, habits: { ...CROWD, keysPerSecond: 40 } },
+    breaks: ['I11', 'I4', 'I7']
+  },
+  // Woken with a queue of requests whose leases others have taken.
+  'ignore-lease': {
+    seconds: 9,
+    emphasis: { plan: inTurn('gateway-freeze-long', [1_500, 6_500], 2_800), connections: 1, pace: 'slow', habits: { ...CROWD, keysPerSecond: 25, routes: { retry: 1 } } },
+    breaks: ['I2', 'I4']
+  },
+  // The statement arrives when its sender has looked, seen nothing, and gone; and nobody asks for the key again.
+  'reread-in-doubt': {
+    seconds: 4,
+    emphasis: { cards: { 'postgres-link-late': 1 }, pauseMs: 250, habits: { ...CROWD, keysPerSecond: 120, twinShare: 0, giveUpShare: 0.6, routes: { hold: 1 } } },
+    breaks: ['P6']
+  },
+  // Answered while its own gateway cannot reach the database, and asked for at the other one, which can.
+  'replay-unsettled': {
+    seconds: 9,
+    emphasis: { cards: { 'postgres-link-black-hole': 1 }, lengths: { 'postgres-link-black-hole': [4_500, 6_000] }, pauseMs: 800, pace: 'slow', habits: { ...CROWD, keysPerSecond: 40, routes: { hold: 1 } } },
+    breaks: ['I11', 'I3', 'I7']
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Every kind of fault that a chaos run knows: what it hits, how often it is dealt and how long it stands. Data only; what
+ * each one does is done by injector.ts.
+ */
+
+export interface FaultShape {
+  /** Two faults of one room never overlap: what has been killed cannot be paused as well. `each`: one room per gateway. */
+  readonly room: string
+  readonly each: boolean
+  /** Cards in the deck. Cheap ones come more often than those that cost a second of start-up. */
+  readonly cards: number
+  readonly leastMs: number
+  readonly mostMs: number
+}
+
+const shape = (room: string, each: boolean, cards: number, leastMs: number, mostMs: number): FaultShape => ({ room, each, cards, leastMs, mostMs })
+
+export const FAULTS = {
+  'gateway-kill': shape('gateway', true, 2, 100, 1_500),
+  // Shorter and longer than the lease of two seconds.
+  'gateway-freeze-short': shape('gateway', true, 2, 200, 1_500),
+  'gateway-freeze-long': shape('gateway', true, 2, 2_500, 5_000),
+  'gateway-term': shape('gateway', true, 2, 0, 300),
+
+  'redis-flush': shape('redis', false, 3, 0, 0),
+  'redis-kill': shape('redis', false, 1, 100, 2_000),
+  'redis-read-only': shape('redis', false, 1, 300, 2_500),
+  'redis-out-of-memory': shape('redis', false, 1, 300, 2_500),
+  'redis-evict': shape('redis', false, 1, 500, 3_000),
+  'redis-stall': shape('redis', false, 1, 200, 2_500),
+
+  'postgres-kill': shape('postgres', false, 1, 50, 1_000),
+  'postgres-quit': shape('postgres', false, 1, 50, 1_000),
+  // Beyond E6's three seconds too, so that answers are given unsettled.
+  'postgres-stall': shape('postgres', false, 2, 300, 4_500),
+  'postgres-terminate': shape('postgres', false, 3, 0, 0),
+  'postgres-disk-full': shape('postgres', false, 1, 500, 2_000),
+
+  'upstream-refuse': shape('upstream', true, 1, 200, 2_000),
+  'upstream-reset-before': shape('answers', false, 2, 300, 2_500),
+  'upstream-reset-after': shape('answers', false, 2, 300, 2_500),
+  'upstream-half': shape('answers', false, 2, 300, 2_500),
+  'upstream-garbage': shape('answers', false, 2, 300, 2_500),
+  'upstream-never': shape('answers', false, 1, 300, 1_500),
+  'upstream-late': shape('answers', false, 2, 300, 2_000),
+  'upstream-too-late': shape('answers', false, 1, 300, 1_500),
+  'upstream-429': shape('answers', false, 1, 300, 2_500),
+  'upstream-500': shape('answers', false, 1, 300, 2_500),
+  'upstream-502': shape('answers', false, 1, 300, 2_500),
+  'upstream-503': shape('answers', false, 1, 300, 2_500),
+  'upstream-504': shape('answers', false, 1, 300, 2_500),
+  'upstream-extra': shape('answers', false, 2, 300, 2_500),
+
+  'client-link-delay': shape('client-link', true, 1, 300, 2_500),
+  'client-link-cut': shape('client-link', true, 2, 0, 0),
+  'client-link-half-close': shape('client-link', true, 1, 0, 0),
+  'client-link-black-hole': shape('client-link', true, 1, 300, 3_000),
+  'redis-link-delay': shape('redis-link', true, 1, 300, 2_500),
+  'redis-link-cut': shape('redis-link', true, 2, 0, 0),
+  'redis-link-half-close': shape('redis-link', true, 1, 0, 0),
+  'redis-link-black-hole': shape('redis-link', true, 1, 300, 3_000),
+  'postgres-link-delay': shape('postgres-link', true, 2, 300, 2_500),
+  'postgres-link-cut': shape('postgres-link', true, 3, 0, 0),
+  'postgres-link-half-close': shape('postgres-link', true, 1, 0, 0),
+  // Up to well beyond a lease and E6's patience.
+  'postgres-link-black-hole': shape('postgres-link', true, 2, 500, 6_000),
+  'postgres-link-late': shape('postgres-link', true, 3, 0, 300),
+  'upstream-link-delay': shape('upstream', true, 1, 300, 2_500),
+  'upstream-link-cut': shape('upstream', true, 2, 0, 0),
+  'upstream-link-half-close': shape('upstream', true, 1, 0, 0),
+  'upstream-link-black-hole': shape('upstream', true, 1, 300, 3_000)
+} as const satisfies Readonly<Record<string, FaultShape>>
+
+export type FaultKind = keyof typeof FAULTS
+
+export const FAULT_KINDS = Object.keys(FAULTS) as FaultKind[]

@@ -1,0 +1,127 @@
+/**
+ * The gateways of a run as their users run them: processes of the command line, one seat each, replaced when they end.
+ * Keeps book of every process: when it was there, when it was frozen, and whether anybody meant it to end.
+ */
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { atExit } from '../harness/exit.ts'
+import { pause } from './stores.ts'
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+const BREAKER = new URL('../broken/register.ts', import.meta.url).href
+
+export interface SeatOptions {
+  readonly name: string
+  /** Of this run; config, log and the embedded store's directory go there. */
+  readonly directory: string
+  readonly config: string
+  /** A break of test/broken, or null for the gateway as it is. */
+  readonly broken: string | null
+  /** Its process listens there now. */
+  readonly onListening: (port: number) => Promise<void>
+  readonly onTrouble: (what: string) => void
+}
+
+/** One process: from when to when, and its pauses. */
+export interface Incarnation {
+  readonly pid: number
+  readonly fromMs: number
+  untilMs: number | null
+  readonly frozen: Array<{ readonly fromMs: number, untilMs: number | null }>
+}
+
+/** A process that starts on a machine with everything else going on. */
+const START_MS_MAX = 30_000
+/** Its own drain (8 s), cut-off (5 s), closing (9 s). */
+const TERM_MS_MAX = 25_000
+
+export class Seat {
+  readonly incarnations: Incarnation[] = []
+  readonly log: string
+  readonly #options: SeatOptions
+  #child: ChildProcess | null = null
+  #exited: Promise<number | NodeJS.Signals> = Promise.resolve(0)
+  #meant = false
+  #forget: () => void = () => {}
+
+  constructor (options: SeatOptions) {
+    this.#options = options
+    this.log = join(options.directory, `${options.name}.log`)
+    writeFileSync(join(options.directory, `${options.name}.yaml`), options.config)
+    writeFileSync(this.log, '')
+  }
+
+  get name (): string { return this.#options.name }
+
+  async start (): Promise<void> {
+    const { directory, name, onListening } = this.#options
+    const from = readFileSync(this.log).length
+    const log = openSync(this.log, 'a')
+    const child = spawn(process.execPath, [...this.#imports(), MAIN, 'serve', '--config', join(directory, `${name}.yaml`), '--data-dir', join(directory, name)], { stdio: ['ignore', log, log], env: this.#environment() })
+    closeSync(log)
+    this.#child = child
+    this.#meant = false
+    this.#forget = atExit(() => { child.kill('SIGKILL') })
+    const incarnation: Incarnation = { pid: child.pid ?? 0, fromMs: Date.now(), untilMs: null, frozen: [] }
+    this.incarnations.push(incarnation)
+    this.#exited = new Promise(resolve => { child.once('exit', (code, signal) => { resolve(code ?? signal ?? 0) }) })
+    void this.#exited.then(code => { this.#ended(incarnation, code) })
+    await onListening(await this.#port(from))
+  }
+
+  async kill (): Promise<void> {
+    this.#meant = true
+    this.#child?.kill('SIGKILL')
+    await this.#exited
+  }
+
+  /** As a rolling deployment does it: it drains, and ends by itself with 0. */
+  async terminate (): Promise<void> {
+    this.#meant = true
+    this.#child?.kill('SIGTERM')
+    const ended = await Promise.race([this.#exited, new Promise<string>(resolve => { setTimeout(resolve, TERM_MS_MAX, 'still running').unref() })])
+    if (ended === 0) return
+    this.#options.onTrouble(`${this.name} should have drained and ended with 0 after SIGTERM, and: ${ended}`)
+    await this.kill()
+  }
+
+  freeze (): void {
+    this.incarnations.at(-1)?.frozen.push({ fromMs: Date.now(), untilMs: null })
+    this.#child?.kill('SIGSTOP')
+  }
+
+  thaw (): void {
+    const pause = this.incarnations.at(-1)?.frozen.at(-1)
+    this.#child?.kill('SIGCONT')
+    if (pause !== undefined) pause.untilMs = Date.now()
+  }
+
+  #ended (incarnation: Incarnation, code: number | NodeJS.Signals): void {
+    incarnation.untilMs = Date.now()
+    this.#forget()
+    if (!this.#meant) this.#options.onTrouble(`${this.name} ended by itself with ${code}:\n${readFileSync(this.log, 'utf8').split('\n').slice(-12).join('\n')}`)
+  }
+
+  #imports (): string[] {
+    return this.#options.broken === null ? [] : ['--import', BREAKER]
+  }
+
+  /** The run's own environment must not configure the gateway. */
+  #environment (): NodeJS.ProcessEnv {
+    const own = Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))
+    return { ...Object.fromEntries(own), ...this.#options.broken === null ? {} : { ONCEWAY_BREAK: this.#options.broken } }
+  }
+
+  async #port (from: number): Promise<number> {
+    for (const until = performance.now() + START_MS_MAX; performance.now() < until; await pause(20)) {
+      const said = readFileSync(this.log).subarray(from).toString()
+      const port = /listens on http:\/\/[^ ]*:(\d+)/.exec(said)?.[1]
+      if (port !== undefined) return Number(port)
+      if (this.incarnations.at(-1)?.untilMs !== null) throw new Error(`${this.name} ended while starting:\n${said}`)
+    }
+    throw new Error(`${this.name} did not start:\n${readFileSync(this.log).subarray(from).toString()}`)
+  }
+}

@@ -1,0 +1,110 @@
+/** The judge puts each event where it can have been, and sees what only real processes show. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { printOf } from '../harness/history.ts'
+import type { HistoryEvent, Told } from '../harness/history.ts'
+import type { Written } from './audit.ts'
+import type { Incarnation } from './gateways.ts'
+import { judge } from './judge.ts'
+import type { Evidence } from './judge.ts'
+import type { Executed } from './witness.ts'
+
+const PRINT = printOf(201, [], Buffer.from('one'))
+const ASKED = '/retry/things body'
+
+function asked (call: string, atMs: number): HistoryEvent {
+  return { kind: 'asked', atMs, call, record: 'r', scope: 's', asked: ASKED }
+}
+
+function told (call: string, atMs: number, what: Partial<Told>): HistoryEvent {
+  return { kind: 'told', atMs, call, told: { kind: 'unsent', print: null, execution: null, ...what } }
+}
+
+function written (atMs: number, state: Written['state'], attempt: number, more: Partial<Written> = {}): Written {
+  return { atMs, gone: false, record: 'r', state, owner: `owner-${attempt}`, attempt, by: state === 'claimed' ? null : 'owner', keepMs: 1e9, instance: 'vm-1', print: state === 'completed' ? PRINT : null, ...more }
+}
+
+function executed (execution: number, atMs: number, call: string, attempt: number): Executed {
+  return { execution, record: 'r', attempt, call, atMs, scope: 's', target: '/retry/things', body: 'body' }
+}
+
+function process (frozen: Incarnation['frozen'] = []): ReadonlyMap<string, readonly Incarnation[]> {
+  return new Map([['gateway-0', [{ pid: 1, fromMs: 0, untilMs: null, frozen }]]])
+}
+
+function evidence (parts: Partial<Evidence>): Evidence {
+  return { events: [], witnessed: [], stamps: [], audit: [], rows: [], claimed: [], abandoned: [], incarnations: process(), gatewayOf: () => 'gateway-0', endedAtMs: 100_000, ...parts }
+}
+
+function found (parts: Partial<Evidence>): string[] {
+  return judge(evidence(parts)).found.map(({ invariant }) => invariant)
+}
+
+/** Attempt 1 is claimed, lapses, attempt 2 is claimed at 5 s and executed; attempt 1 is seen on the network at `lateMs`. */
+function lateSending (lateMs: number): Partial<Evidence> {
+  return {
+    events: [asked('a', 0), asked('b', 5_000), told('b', 5_200, { kind: 'stored', print: PRINT, execution: 1 }), told('a', lateMs + 100, { kind: 'unknown' })],
+    audit: [written(1, 'claimed', 1), written(4_000, 'indeterminate', 1, { by: 'lease' }), written(5_001, 'claimed', 2), written(5_100, 'completed', 2)],
+    witnessed: [executed(1, 5_010, 'b', 2), { execution: 1, repliedMs: 5_050, status: 201 }, executed(2, lateMs, 'a', 1)],
+    stamps: [{ atMs: 5_005, call: 'b', attempt: 2, from: 'gateway-0' }, { atMs: lateMs, call: 'a', attempt: 1, from: 'gateway-0' }],
+    rows: [written(0, 'completed', 2)]
+  }
+}
+
+test('a sending long after a later claim breaks I2 and I4', () => {
+  assert.deepEqual(found(lateSending(7_000)), ['I2', 'I4'])
+})
+
+test('a sending that was seen a moment late is judged by when it can have been', () => {
+  assert.deepEqual(found(lateSending(5_060)), [])
+})
+
+test('a process that was frozen over its lease and writes when it is woken is excused, and counted', () => {
+  const parts = { ...lateSending(7_000), incarnations: process([{ fromMs: 500, untilMs: 6_900 }]) }
+  assert.deepEqual(found(parts), [])
+  assert.equal(judge(evidence(parts)).excused, 1)
+})
+
+test('being woken excuses nobody for long', () => {
+  assert.deepEqual(found({ ...lateSending(7_000), incarnations: process([{ fromMs: 500, untilMs: 6_000 }]) }), ['I2', 'I4'])
+})
+
+test('what was held up on the network is judged by when it was sent', () => {
+  const parts = lateSending(3_000)
+  assert.deepEqual(found({ ...parts, witnessed: [...(parts.witnessed ?? []).slice(0, 2), executed(2, 8_000, 'a', 1)] }), [])
+})
+
+test('an answer that took too long breaks I8, unless its gateway was frozen meanwhile', () => {
+  const events = [asked('a', 0), told('a', 20_000, {})]
+  assert.deepEqual(found({ events }), ['I8'])
+  assert.deepEqual(found({ events, incarnations: process([{ fromMs: 1_000, untilMs: 6_000 }]) }), [])
+})
+
+test('a request without an end breaks I8', () => {
+  assert.deepEqual(found({ events: [asked('a', 0)] }), ['I8'])
+})
+
+test('a sending without any row breaks I1', () => {
+  assert.deepEqual(found({ events: [asked('a', 0), told('a', 10, { kind: 'unknown' })], witnessed: [executed(1, 5, 'a', 1)] }), ['I1'])
+})
+
+test('an answer that was called stored before it was written breaks I11', () => {
+  const parts = { audit: [written(1, 'claimed', 1), written(50, 'completed', 1)], witnessed: [executed(1, 5, 'a', 1)], rows: [written(0, 'completed', 1)] }
+  assert.deepEqual(found({ ...parts, events: [asked('a', 0), told('a', 60, { kind: 'stored', print: PRINT, execution: 1 })] }), [])
+  assert.deepEqual(found({ ...parts, events: [asked('a', 0), told('a', 20, { kind: 'stored', print: PRINT, execution: 1 })] }), ['I11'])
+})
+
+test('an answer of another caller\'s record breaks I5', () => {
+  const theirs = { record: 'other', owner: 'theirs' }
+  const broken = found({
+    events: [asked('a', 0), told('a', 60, { kind: 'replayed', print: PRINT, execution: 1 }), { ...asked('b', 0), record: 'other', scope: 'another' } as HistoryEvent, told('b', 60, { kind: 'stored', print: PRINT, execution: 1 })],
+    audit: [written(1, 'claimed', 1, theirs), written(50, 'completed', 1, theirs)],
+    witnessed: [{ ...executed(1, 5, 'b', 1), record: 'other', scope: 'another' }],
+    rows: [written(0, 'completed', 1, theirs)]
+  })
+  assert.ok(broken.includes('I5'), broken.join(', '))
+})
+
+test('a row that stays claimed breaks I9, one that a living process abandoned breaks P6', () => {
+  assert.deepEqual(found({ claimed: [written(0, 'claimed', 1)], abandoned: [written(0, 'indeterminate', 1)] }), ['I9', 'P6'])
+})

@@ -1,0 +1,198 @@
+/**
+ * From what a run left behind to violations: clients' ledger, witness file, stamps and audit become one history per
+ * record, and the checker's sentences are asked of each. Also what only a run with real processes can show: how long an
+ * answer took, and whether a live process left a claim to its lease without having sent anything. Pure.
+ */
+import { violationsOf } from '../harness/checker.ts'
+import type { Violation } from '../harness/checker.ts'
+import type { FinalRow, HistoryEvent, Rules } from '../harness/history.ts'
+import { eventOf } from './audit.ts'
+import type { Written } from './audit.ts'
+import type { Incarnation } from './gateways.ts'
+import { askedOf } from './ledger.ts'
+import { ANSWER_WITHIN_MS, CLAIM_TIMEOUT_MS, meaningOf, RETENTION_MS, routeNamed } from './routes.ts'
+import type { ChaosRoute } from './routes.ts'
+import type { Stamp } from './stamps.ts'
+import type { Executed, Replied, WitnessLine } from './witness.ts'
+
+/** P6: no numbered invariant, and the same promise: "not known" is never said of what was not sent by somebody who lives. */
+export interface Found extends Omit<Violation, 'invariant'> { readonly invariant: Violation['invariant'] | 'P6' }
+
+export interface Evidence {
+  readonly events: readonly HistoryEvent[]
+  readonly witnessed: readonly WitnessLine[]
+  readonly stamps: readonly Stamp[]
+  readonly audit: readonly Written[]
+  readonly rows: readonly Written[]
+  readonly claimed: readonly Written[]
+  readonly abandoned: readonly Written[]
+  /** Per gateway, by its name. */
+  readonly incarnations: ReadonlyMap<string, readonly Incarnation[]>
+  /** Which gateway each call went to. */
+  readonly gatewayOf: (call: string) => string
+  readonly endedAtMs: number
+}
+
+export interface Judgement {
+  readonly found: readonly Found[]
+  /** Sendings of a process that had just been woken, after a later claim: not judged (protocol §10). */
+  readonly excused: number
+  readonly executions: number
+  readonly historyOf: (record: string) => HistoryEvent[]
+}
+
+/**
+ * A sending stands somewhere between its lease check and the moment that its first bytes were seen on the network. On a
+ * busy machine these are apart by this much.
+ */
+const SEEN_LATE_MS = 250
+/** A process that was frozen between its check and its write, writes when it is woken: for so long it is excused. */
+const WOKEN_MS = 500
+/** answerWithin, a claim, E6's patience; and a machine with two cores for all of this. */
+const ANSWER_MS_MAX = ANSWER_WITHIN_MS + CLAIM_TIMEOUT_MS + 3_000 + 10_000
+
+export function judge (evidence: Evidence): Judgement {
+  const sendings = sendingsOf(evidence)
+  const byRecord = groupOf(evidence, sendings.events)
+  const found: Found[] = []
+  for (const group of componentsOf(byRecord, sendings.recordOf)) found.push(...judgeGroup(evidence, group, byRecord))
+  found.push(...tooLate(evidence))
+  found.push(...evidence.claimed.map(({ record }): Found => ({ invariant: 'I9', record, detail: `record ${record.slice(0, 8)} is still claimed when everything is well again` })))
+  found.push(...evidence.abandoned.map(({ record, attempt, instance }): Found => ({ invariant: 'P6', record, detail: `record ${record.slice(0, 8)}: attempt ${attempt} of ${instance} was left to its lease, although the process lives and nothing was sent: unknown, and nobody died` })))
+  return { found, excused: sendings.excused, executions: sendings.recordOf.size, historyOf: record => byRecord.get(record) ?? [] }
+}
+
+// ---------------------------------------------------------------- the history
+
+interface Sendings { readonly events: HistoryEvent[], readonly excused: number, readonly recordOf: ReadonlyMap<number, string> }
+
+function sendingsOf ({ witnessed, stamps, audit, incarnations }: Evidence): Sendings {
+  const stamped = new Map(stamps.map(stamp => [`${stamp.call} ${stamp.attempt}`, stamp]))
+  const claims = Map.groupBy(audit.filter(({ state, gone }) => state === 'claimed' && !gone), ({ record, attempt }) => `${record} ${attempt}`)
+  const routes = new Map<number, ChaosRoute>()
+  const recordOf = new Map<number, string>()
+  const events: HistoryEvent[] = []
+  let excused = 0
+  for (const line of witnessed) {
+    if ('repliedMs' in line) {
+      events.push(repliedOf(line, routes.get(line.execution)))
+      continue
+    }
+    const route = routeOf(line)
+    routes.set(line.execution, route)
+    recordOf.set(line.execution, line.record)
+    const stamp = stamped.get(`${line.call} ${line.attempt}`)
+    const seenAtMs = stamp?.atMs ?? line.atMs
+    const woken = stamp !== undefined && wasWoken(incarnations.get(stamp.from) ?? [], seenAtMs)
+    const claimedAtMs = claims.get(`${line.record} ${line.attempt}`)?.[0]?.atMs
+    const atMs = placed(seenAtMs, woken, claimedAtMs)
+    if (woken && (claims.get(`${line.record} ${line.attempt + 1}`)?.[0]?.atMs ?? Infinity) < seenAtMs) excused++
+    events.push({ kind: 'sent', atMs, execution: line.execution, call: line.call, record: line.record, attempt: line.attempt, scope: line.scope, asked: askedOf(route, line.target, line.body) })
+  }
+  return { events, excused, recordOf }
+}
+
+/** As early as it can have been, and never before its own claim; a claim that comes after it is no claim of its own. */
+function placed (seenAtMs: number, woken: boolean, claimedAtMs: number | undefined): number {
+  if (claimedAtMs === undefined || claimedAtMs > seenAtMs + 1) return seenAtMs
+  return (woken ? claimedAtMs : Math.max(claimedAtMs, seenAtMs - SEEN_LATE_MS)) + JUST_AFTER_MS
+}
+
+/** Behind the trigger's own time, which is before the commit that permits the sending. */
+const JUST_AFTER_MS = 0.001
+
+function wasWoken (incarnations: readonly Incarnation[], atMs: number): boolean {
+  return incarnations.some(({ frozen }) => frozen.some(({ untilMs }) => untilMs !== null && atMs >= untilMs && atMs <= untilMs + WOKEN_MS))
+}
+
+function routeOf ({ target }: Executed): ChaosRoute {
+  return routeNamed(target.split('/')[1] ?? '')
+}
+
+function repliedOf ({ execution, repliedMs, status }: Replied, route: ChaosRoute | undefined): HistoryEvent {
+  return { kind: 'replied', atMs: repliedMs, execution, means: route === undefined ? 'keep' : meaningOf(status, route) }
+}
+
+function groupOf ({ events, audit }: Evidence, sendings: readonly HistoryEvent[]): Map<string, HistoryEvent[]> {
+  const recordOfCall = new Map<string, string>()
+  const recordOfExecution = new Map<number, string>()
+  for (const event of [...events, ...sendings]) {
+    if (event.kind === 'asked') recordOfCall.set(event.call, event.record)
+    if (event.kind === 'sent') recordOfExecution.set(event.execution, event.record)
+  }
+  const recordOf = (event: HistoryEvent): string => {
+    if (event.kind === 'told' || event.kind === 'cut') return recordOfCall.get(event.call) ?? ''
+    return event.kind === 'replied' ? recordOfExecution.get(event.execution) ?? '' : event.record
+  }
+  const written = audit.map(eventOf)
+  const whole = [...events.map(afterwards), ...sendings, ...written].sort((one, other) => one.atMs - other.atMs)
+  return Map.groupBy(whole, recordOf)
+}
+
+/** The clocks of the client's side tell whole milliseconds, rounded down: what it was told happened before the next one. */
+function afterwards (event: HistoryEvent): HistoryEvent {
+  return event.kind === 'told' || event.kind === 'cut' ? { ...event, atMs: event.atMs + 1 } : event
+}
+
+/** Records that answers bind together: almost always each by itself. */
+function * componentsOf (byRecord: ReadonlyMap<string, readonly HistoryEvent[]>, recordOfExecution: ReadonlyMap<number, string>): Generator<Set<string>> {
+  const bound = new Map<string, Set<string>>()
+  for (const [record, events] of byRecord) {
+    const group = bound.get(record) ?? new Set([record])
+    bound.set(record, group)
+    for (const event of events) {
+      const other = event.kind === 'told' && event.told.execution !== null ? recordOfExecution.get(event.told.execution) : undefined
+      if (other === undefined || group.has(other)) continue
+      for (const each of bound.get(other) ?? [other]) group.add(each)
+      for (const each of group) bound.set(each, group)
+    }
+  }
+  yield * new Set(bound.values())
+}
+
+// ---------------------------------------------------------------- judging
+
+function judgeGroup (evidence: Evidence, records: ReadonlySet<string>, byRecord: ReadonlyMap<string, readonly HistoryEvent[]>): Found[] {
+  const events = Array.from(records).flatMap(record => byRecord.get(record) ?? [])
+  if (records.size > 1) events.sort((one, other) => one.atMs - other.atMs)
+  const rows = rowsOf(evidence).filter(records)
+  return violationsOf({ events, rows, endedAtMs: evidence.endedAtMs, watched: true, rulesOf: () => rulesOf(events) })
+}
+
+interface Rows { readonly filter: (records: ReadonlySet<string>) => FinalRow[] }
+const rowsByEvidence = new WeakMap<Evidence, Rows>()
+
+/** Found by record, not by searching: there are as many rows as records. */
+function rowsOf (evidence: Evidence): Rows {
+  const known = rowsByEvidence.get(evidence)
+  if (known !== undefined) return known
+  const rows = new Map(evidence.rows.map(({ record, state, print }): [string, FinalRow] => [record, { record, state, past: false, print }]))
+  const made: Rows = { filter: records => Array.from(records).flatMap(record => rows.get(record) ?? []) }
+  rowsByEvidence.set(evidence, made)
+  return made
+}
+
+function rulesOf (events: readonly HistoryEvent[]): Rules {
+  const asked = events.find(event => event.kind === 'asked')
+  const route = routeNamed(asked?.asked.split('/')[1] ?? 'hold')
+  // How long an answer took is judged here: the checker does not know who was frozen.
+  return { unknown: route.unknown, retentionMs: RETENTION_MS, unknownRetentionMs: RETENTION_MS, answerMs: Infinity, replaysMismatch: false }
+}
+
+/** I8, with the time in which its gateway was frozen taken off. */
+function tooLate ({ events, incarnations, gatewayOf }: Evidence): Found[] {
+  const asked = new Map(events.filter(event => event.kind === 'asked').map(event => [event.call, event]))
+  return events.flatMap((event): Found[] => {
+    const request = event.kind === 'told' ? asked.get(event.call) : undefined
+    if (event.kind !== 'told' || request === undefined) return []
+    const tookMs = event.atMs - request.atMs
+    if (tookMs <= ANSWER_MS_MAX) return []
+    const awakeMs = tookMs - frozenMs(incarnations.get(gatewayOf(event.call)) ?? [], request.atMs, event.atMs)
+    return awakeMs <= ANSWER_MS_MAX ? [] : [{ invariant: 'I8', record: request.record, detail: `call ${event.call} waited ${Math.round(awakeMs)} ms` }]
+  })
+}
+
+function frozenMs (incarnations: readonly Incarnation[], fromMs: number, untilMs: number): number {
+  const overlaps = incarnations.flatMap(({ frozen }) => frozen.map(each => Math.min(untilMs, each.untilMs ?? untilMs) - Math.max(fromMs, each.fromMs)))
+  return overlaps.reduce((sum, overlap) => sum + Math.max(0, overlap), 0)
+}

@@ -1,0 +1,80 @@
+/** What the clients of a run asked and were told, as it happens. Judges nothing. */
+import { createHash } from 'node:crypto'
+import { recordId } from '../../src/core/identity.ts'
+import { scopeOf } from '../../src/core/scope.ts'
+import type { HistoryEvent } from '../harness/history.ts'
+import type { Ask, Asked } from './asking.ts'
+import type { ChaosRoute } from './routes.ts'
+import { toldBy } from './told.ts'
+
+/** What a client wants: the same wish is asked again until it has a final answer. */
+export interface Wish {
+  readonly route: ChaosRoute
+  readonly target: string
+  readonly key: string
+  readonly scope: string
+  readonly body: string
+  /** The record's id as it stands in `Onceway-Key`. */
+  readonly record: string
+  readonly asked: string
+}
+
+export function wishOf (wish: Omit<Wish, 'record' | 'asked'>): Wish {
+  const caller = { rawHeaders: ['Authorization', wish.scope], clientCertificate: false }
+  const scope = scopeOf(caller, { kind: 'credential', anonymous: false, cookies: 'refuse' }, null)
+  if (scope.kind !== 'scope') throw new Error(scope.detail)
+  const record = recordId(wish.route.name, scope.scope, wish.key).toString('base64url')
+  return { ...wish, record, asked: askedOf(wish.route, wish.target, createHash('sha256').update(wish.body).digest('base64url')) }
+}
+
+export class Ledger {
+  readonly events: HistoryEvent[] = []
+  readonly wishes: Wish[] = []
+  /** By status, and what is no status: cut, left, hung. */
+  readonly answers = new Map<string, number>()
+  /** By what was told. */
+  readonly kinds = new Map<string, number>()
+  /** Through which gateway's door each call went. */
+  readonly doors = new Map<string, number>()
+  /** Sentences: answers that should not exist. */
+  readonly strange: string[] = []
+  requests = 0
+  worstAnswerMs = 0
+
+  ask (wish: Wish, door: number): Ask {
+    const call = `call-${++this.requests}`
+    this.doors.set(call, door)
+    this.events.push({ kind: 'asked', atMs: Date.now(), call, record: wish.record, scope: wish.scope, asked: wish.asked })
+    return { target: wish.target, key: wish.key, scope: wish.scope, body: wish.body, call, leavesAfterMs: null }
+  }
+
+  /** Returns what was told, in one word. */
+  answered ({ call }: Ask, asked: Asked, tookMs: number): string {
+    const atMs = Date.now()
+    if (typeof asked === 'string') {
+      count(this.answers, asked)
+      if (asked !== 'hung') this.events.push({ kind: 'cut', atMs, call })
+      return asked
+    }
+    count(this.answers, String(asked.status))
+    this.worstAnswerMs = Math.max(this.worstAnswerMs, Math.round(tookMs))
+    const told = toldBy(asked)
+    if (typeof told === 'string') {
+      this.strange.push(`${call} was told what nothing allows: ${told}`)
+      this.events.push({ kind: 'cut', atMs, call })
+      return 'strange'
+    }
+    count(this.kinds, told.kind)
+    this.events.push({ kind: 'told', atMs, call, told })
+    return told.kind
+  }
+}
+
+/** What the route's fingerprint tells requests apart by. `body`: its hash, as the witness writes it down. */
+export function askedOf (route: ChaosRoute, target: string, body: string): string {
+  return route.comparesBody ? `${target} ${body}` : target
+}
+
+export function count<Key> (counts: Map<Key, number>, key: Key, by = 1): void {
+  counts.set(key, (counts.get(key) ?? 0) + by)
+}

@@ -1,0 +1,47 @@
+/**
+ * `npm run chaos -- --seed N --seconds N --gateways N --json FILE`: a run, printed; exit 1 on any violation. With
+ * `--seeds 1..10` one run per seed, and `--report FILE` writes them down. Decides nothing about right and wrong.
+ */
+import { writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { printed, reported } from './report.ts'
+import { runChaos } from './run.ts'
+import type { ChaosResult } from './run.ts'
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string', default: '1' },
+    seeds: { type: 'string' },
+    seconds: { type: 'string', default: '60' },
+    gateways: { type: 'string', default: '2' },
+    json: { type: 'string' },
+    report: { type: 'string' }
+  }
+})
+
+/** `3` or `1..10`. */
+function seedsOf (text: string): number[] {
+  const [first, last = first] = text.split('..').map(part => wholeNumber('seeds', part, 0))
+  if (first === undefined || last === undefined) throw new RangeError('--seeds wants FIRST..LAST')
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index)
+}
+
+function wholeNumber (name: string, text: string, least: number): number {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < least) throw new RangeError(`--${name} wants a whole number from ${least} on`)
+  return number
+}
+
+const seeds = seedsOf(values.seeds ?? values.seed)
+const seconds = wholeNumber('seconds', values.seconds, 1)
+const gateways = wholeNumber('gateways', values.gateways, 2)
+const results: ChaosResult[] = []
+for (const seed of seeds) {
+  const result = await runChaos({ seed, seconds, gateways })
+  console.log(printed(result))
+  results.push(result)
+}
+if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(results.length === 1 ? results[0] : results, null, 2)}\n`)
+if (values.report !== undefined) writeFileSync(values.report, reported(results, process.argv.slice(2)))
+// Whatever is still open belongs to nobody any more.
+process.exit(results.some(({ violations }) => violations.length > 0) ? 1 : 0)

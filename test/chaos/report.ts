@@ -1,0 +1,91 @@
+/** What a run says when it is over: for a terminal, and as the report that is kept with the sources. Pure text. */
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { findServer } from '../harness/binaries.ts'
+import type { ChaosResult } from './run.ts'
+
+/** One mistake breaks hundreds of records; the first ones tell it. */
+const VIOLATIONS_SHOWN = 5
+
+export function printed (result: ChaosResult): string {
+  const { seed, seconds, gateways, keys, requests, executions, answers, told, worstAnswerMs, violations, excused } = result
+  return [
+    `seed ${seed}: ${seconds} s under faults, ${gateways} gateways`,
+    `  faults      ${total(result.faults)}: ${counts(result.faults)}`,
+    ...Object.entries(result.without).map(([kind, why]) => `  without     ${kind}: ${why}`),
+    `  keys        ${keys}, requests ${requests}, executions ${executions}`,
+    `  answers     ${counts(answers)}`,
+    `  told        ${counts(told)}`,
+    `  worst       ${worstAnswerMs} ms`,
+    `  excused     ${excused} sendings of a process that had just been woken`,
+    `  violations  ${violations.length}`,
+    ...violations.slice(0, VIOLATIONS_SHOWN).flatMap(({ invariant, detail, history }) => [`  ${invariant} (seed ${seed}): ${detail}`, ...history.map(line => `      ${line}`)])
+  ].join('\n')
+}
+
+export function reported (results: readonly ChaosResult[], args: readonly string[]): string {
+  const sum = (of: (result: ChaosResult) => number): number => results.reduce((total, result) => total + of(result), 0)
+  const merged = (of: (result: ChaosResult) => Readonly<Record<string, number>>): string => {
+    const all = new Map<string, number>()
+    for (const [name, count] of results.flatMap(result => Object.entries(of(result)))) all.set(name, (all.get(name) ?? 0) + count)
+    return rows(Array.from(all).sort(([one], [other]) => one.localeCompare(other)))
+  }
+  return `# Chaos run
+
+\`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${sum(({ seconds }) => seconds) / 60} minutes under faults over ${results.length} seeds,
+**${sum(({ violations }) => violations.length)} violations** of I1–I11.
+
+${versions().map(line => `* ${line}`).join('\n')}
+
+| seed | faults | keys | requests | executions | worst answer | violations |
+|---|---|---|---|---|---|---|
+${results.map(result => `| ${result.seed} | ${total(result.faults)} | ${result.keys} | ${result.requests} | ${result.executions} | ${result.worstAnswerMs} ms | ${result.violations.length} |`).join('\n')}
+| all | ${sum(({ faults }) => total(faults))} | ${sum(({ keys }) => keys)} | ${sum(({ requests }) => requests)} | ${sum(({ executions }) => executions)} | ${Math.max(...results.map(({ worstAnswerMs }) => worstAnswerMs))} ms | ${sum(({ violations }) => violations.length)} |
+
+Sendings of a process that had just been woken from a pause, whose order is not judged (protocol §10): ${sum(({ excused }) => excused)}.
+${results.flatMap(({ without }) => Object.entries(without)).slice(0, 1).map(([kind, why]) => `\nNot injected: ${kind} (${why}).\n`).join('')}
+## Faults
+
+| kind | injected |
+|---|---|
+${merged(({ faults }) => faults)}
+
+## Answers
+
+By status; \`cut\` and \`left\` are connections that broke and clients that went away.
+
+| status | |
+|---|---|
+${merged(({ answers }) => answers)}
+
+By what was told:
+
+| told | |
+|---|---|
+${merged(({ told }) => told)}
+${results.flatMap(({ violations }) => violations).slice(0, VIOLATIONS_SHOWN).map(({ seed, invariant, detail, history }) => `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`).join('')}`
+}
+
+function rows (entries: ReadonlyArray<[string, number]>): string {
+  return entries.map(([name, count]) => `| ${name} | ${count} |`).join('\n')
+}
+
+function versions (): string[] {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { readonly version: string }
+  return [`onceway ${version}`, `Node ${process.version}`, versionOf('postgres', 'postgres'), versionOf('redis', 'redis-server')]
+}
+
+function versionOf (server: 'postgres' | 'redis', file: string): string {
+  const source = findServer(server)
+  if (source.kind !== 'binaries') return `${server} from a container`
+  return spawnSync(join(source.directory, file), ['--version'], { encoding: 'utf8' }).stdout.trim().split(' malloc')[0] ?? server
+}
+
+function counts (of: Readonly<Record<string, number>>): string {
+  return Object.entries(of).map(([name, count]) => `${name} ${count}`).join(', ')
+}
+
+function total (of: Readonly<Record<string, number>>): number {
+  return Object.values(of).reduce((sum, count) => sum + count, 0)
+}

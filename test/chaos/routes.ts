@@ -1,0 +1,82 @@
+/**
+ * The routes of a run and the gateways' configuration: `hold` and `retry` side by side, one that makes duplicates wait,
+ * one on few connections so that sendings queue. What an answer's status means on each route is told here once more, in
+ * a table of its own: the checker must not ask the code that it checks.
+ */
+import type { Disposition, UnknownPolicy } from '../../src/core/policy.ts'
+
+export interface ChaosRoute {
+  readonly name: string
+  readonly unknown: UnknownPolicy
+  readonly profile: 'api' | 'relay'
+  /** Whether another body under the same key is another request. */
+  readonly comparesBody: boolean
+  readonly weight: number
+  readonly upstream: 'wide' | 'narrow'
+  /** More of its `idempotency` block. */
+  readonly more: string
+}
+
+const route = (name: string, unknown: UnknownPolicy, weight: number, upstream: 'wide' | 'narrow', more = ''): ChaosRoute =>
+  ({ name, unknown, profile: 'api', comparesBody: true, weight, upstream, more })
+
+export const ROUTES: readonly ChaosRoute[] = [
+  route('hold', 'hold', 35, 'wide'),
+  route('wait', 'hold', 15, 'narrow', ', inFlight: { wait: 2s }'),
+  route('retry', 'retry', 25, 'narrow', ', unknown: retry'),
+  { name: 'relay', unknown: 'retry', profile: 'relay', comparesBody: false, weight: 25, upstream: 'wide', more: ', profile: relay, inFlight: { wait: 1s }' }
+]
+
+export const LEASE_MS = 2_000
+export const UPSTREAM_TIMEOUT_MS = 6_000
+export const ANSWER_WITHIN_MS = 3_000
+export const CLAIM_TIMEOUT_MS = 1_000
+/** No life ends during a run: nothing is claimed a second time because it was forgotten. */
+export const RETENTION_MS = 24 * 3_600_000
+/** Larger answers are streamed, and leave a tombstone. */
+export const RESPONSE_BYTES_MAX = 16_384
+
+export function routeNamed (name: string): ChaosRoute {
+  const found = ROUTES.find(each => each.name === name)
+  if (found === undefined) throw new Error(`there is no route ${name}`)
+  return found
+}
+
+/** Only the statuses that the witness gives. */
+export function meaningOf (status: number, { profile }: Pick<ChaosRoute, 'profile'>): Disposition {
+  if (profile === 'relay') return status >= 200 && status <= 299 ? 'keep' : 'release'
+  if (status === 429 || status === 503) return 'release'
+  return status === 502 || status === 504 ? 'unknown' : 'keep'
+}
+
+export interface GatewayConfig {
+  readonly database: string
+  readonly redis: string
+  readonly upstream: string
+  /** Of the narrow upstream. */
+  readonly connections: number
+}
+
+export function configOf ({ database, redis, upstream, connections }: GatewayConfig): string {
+  return `version: 1
+listen: { host: 127.0.0.1, port: 0 }
+admin: { host: 127.0.0.1, port: 0 }
+stores:
+  postgres: { url: "${database}", claimTimeout: ${CLAIM_TIMEOUT_MS}ms }
+  redis: { url: "${redis}", copies: { ttl: 1m } }
+drain: { delay: 200ms, timeout: 8s }
+log: { level: warn }
+upstreams:
+  wide: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: 64 }
+  narrow: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: ${connections} }
+routes:
+${ROUTES.map(routeText).join('\n')}
+`
+}
+
+function routeText ({ name, upstream, more }: ChaosRoute): string {
+  return `  - name: ${name}
+    match: { path: "/${name}/*" }
+    upstream: ${upstream}
+    idempotency: { scope: credential, lease: ${LEASE_MS}ms, answerWithin: ${ANSWER_WITHIN_MS}ms, retention: ${RETENTION_MS}ms, keep: { responseBytesMax: ${RESPONSE_BYTES_MAX}B }${more} }`
+}

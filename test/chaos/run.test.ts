@@ -1,0 +1,28 @@
+/** A minute of everything, on real processes: the small scale of `npm run chaos`, with a seed that stays. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { needs } from '../harness/needs.ts'
+import { FAULTS } from './faults.ts'
+import { printed } from './report.ts'
+import { runChaos } from './run.ts'
+
+const SEED = 2
+const SECONDS = 60
+/** Of some forty: a minute on a slow machine may not deal all of them. */
+const KINDS_LEAST = 28
+const ROOMS: ReadonlySet<string> = new Set(Object.values(FAULTS).map(({ room }) => room))
+/** Everything that a client can be told. */
+const TOLD = ['given', 'in-flight', 'mismatch', 'replayed', 'stored', 'tombstone', 'unknown', 'unsent']
+
+describe('a minute under faults of every kind', needs('own postgres', 'own redis'), () => {
+  test('no fault makes it lie, and nobody is left without an answer', { timeout: 300_000 }, async t => {
+    const result = await runChaos({ seed: SEED, seconds: SECONDS, gateways: 2 })
+    t.diagnostic(printed({ ...result, violations: [] }))
+    assert.equal(result.violations.length, 0, printed(result))
+    const kinds = Object.keys(result.faults) as Array<keyof typeof FAULTS>
+    assert.ok(kinds.length >= KINDS_LEAST, `${kinds.length} kinds of faults: ${kinds.join(', ')}`)
+    assert.deepEqual(new Set(kinds.map(kind => FAULTS[kind].room)), ROOMS, 'every part was hit')
+    assert.deepEqual(Object.keys(result.told), TOLD)
+    assert.ok(result.executions > 0 && result.keys > 0 && result.requests > result.keys)
+  })
+})

@@ -1,0 +1,240 @@
+/**
+ * One chaos run: a world, its customers, the seed's faults for so many seconds; then everything is mended, everybody asks
+ * once more, and the whole is judged. Gives back what is printed; prints nothing.
+ */
+import { hostname } from 'node:os'
+import { readFileSync } from 'node:fs'
+import { readAudit, readRows } from './audit.ts'
+import { Customers, HABITS } from './customers.ts'
+import type { Habits } from './customers.ts'
+import type { FaultKind } from './faults.ts'
+import { Injector } from './injector.ts'
+import { judge } from './judge.ts'
+import type { Evidence, Found } from './judge.ts'
+import { Ledger } from './ledger.ts'
+import type { Wish } from './ledger.ts'
+import { planOf } from './plan.ts'
+import type { PlannedFault } from './plan.ts'
+import { becomeQuiet } from './quiet.ts'
+import type { Quiet } from './quiet.ts'
+import { Random } from './random.ts'
+import type { Stamp } from './stamps.ts'
+import { startWorld } from './world.ts'
+import type { World } from './world.ts'
+import { readLines } from './witness.ts'
+import type { Pace, WitnessLine } from './witness.ts'
+
+export interface ChaosOptions {
+  readonly seed: number
+  /** Under faults. */
+  readonly seconds: number
+  readonly gateways: number
+  readonly emphasis?: Emphasis
+  readonly broken?: string
+}
+
+/** What a run leans on; absent: everything as it comes. */
+export interface Emphasis {
+  readonly cards?: Readonly<Partial<Record<FaultKind, number>>>
+  /** Exactly these, instead of what the seed deals. */
+  readonly plan?: readonly PlannedFault[]
+  readonly habits?: Partial<Habits>
+  readonly lengths?: Readonly<Partial<Record<FaultKind, readonly [leastMs: number, mostMs: number]>>>
+  readonly pauseMs?: number
+  readonly connections?: number
+  readonly pace?: Pace
+}
+
+export interface ChaosResult {
+  readonly seed: number
+  readonly seconds: number
+  readonly gateways: number
+  readonly faults: Readonly<Record<string, number>>
+  readonly keys: number
+  readonly requests: number
+  readonly answers: Readonly<Record<string, number>>
+  readonly worstAnswerMs: number
+  readonly violations: readonly ShownViolation[]
+  /** By what was told: stored, replayed, in-flight … */
+  readonly told: Readonly<Record<string, number>>
+  readonly executions: number
+  /** Sendings of a process that had just been woken. */
+  readonly excused: number
+  /** Kinds that this machine cannot have, and why. */
+  readonly without: Readonly<Record<string, string>>
+}
+
+export interface ShownViolation extends Omit<Found, 'invariant'> {
+  readonly invariant: Found['invariant'] | 'run'
+  readonly seed: number
+  readonly history: readonly string[]
+}
+
+const PAUSE_MS = 650
+const NARROW = 6
+
+export async function runChaos (options: ChaosOptions): Promise<ChaosResult> {
+  const { seed, gateways, emphasis = {}, broken = null } = options
+  const fillsDisk = emphasis.plan === undefined && (emphasis.cards === undefined || emphasis.cards['postgres-disk-full'] !== undefined)
+  const world = await startWorld({ seed, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk })
+  try {
+    return await new Run(options, world).run()
+  } finally {
+    await world.stop()
+  }
+}
+
+class Run {
+  readonly #options: ChaosOptions
+  readonly #world: World
+  readonly #ledger = new Ledger()
+  readonly #customers: Customers
+  readonly #injector: Injector
+  readonly #random: Random
+
+  constructor (options: ChaosOptions, world: World) {
+    this.#options = options
+    this.#world = world
+    this.#random = new Random(options.seed)
+    this.#customers = new Customers(world.doors, this.#ledger, this.#random.fork('customers'), { ...HABITS, ...options.emphasis?.habits })
+    const { misbehave, behaveAgain } = world.witness
+    this.#injector = new Injector({ stores: world.stores, seats: world.seats, network: world.network, misbehave, behaveAgain })
+  }
+
+  async run (): Promise<ChaosResult> {
+    const { seconds, gateways, emphasis = {} } = this.#options
+    const without = new Set<FaultKind>(typeof this.#world.stores.disk === 'string' ? ['postgres-disk-full'] : [])
+    const { cards, lengths, pauseMs = PAUSE_MS } = emphasis
+    const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds, gateways, pauseMs, without, ...cards === undefined ? {} : { cards }, ...lengths === undefined ? {} : { lengths } })
+    const coming = this.#customers.come()
+    const startedAt = performance.now()
+    await this.#injector.run(plan)
+    // The last fault may end before the time does.
+    await new Promise<void>(resolve => { setTimeout(resolve, Math.max(0, seconds * 1000 - (performance.now() - startedAt))) })
+    await this.#world.witness.hurry()
+    await Promise.all([coming, this.#customers.closeUp()])
+    const quiet = await this.#quiet(true)
+    await this.#customers.askFinally(finalWishes(this.#ledger.wishes))
+    const settled = await this.#quiet(false)
+    const evidence = await this.#evidence({ claimed: [...quiet.claimed, ...settled.claimed], abandoned: quiet.abandoned })
+    return this.#result(evidence)
+  }
+
+  // -------------------------------------------------------------- what is left behind
+
+  async #quiet (waits: boolean): Promise<Quiet> {
+    const { stores, seats } = this.#world
+    const alive = new Set(seats.map(seat => seat.incarnations.at(-1)).filter(each => each?.untilMs === null).map(each => `${hostname()}-${each?.pid}`))
+    return becomeQuiet({
+      database: stores.database,
+      stamps: async () => this.#stamps(),
+      isAlive: instance => alive.has(instance),
+      callsOf: records => this.#callsOf(new Set(records))
+    }, waits)
+  }
+
+  async #stamps (): Promise<Stamp[]> {
+    await this.#world.network.ask.flush()
+    return readLines<Stamp>(this.#world.stampsFile)
+  }
+
+  #callsOf (records: ReadonlySet<string>): Map<string, Set<string>> {
+    const calls = new Map<string, Set<string>>()
+    for (const event of this.#ledger.events) {
+      if (event.kind !== 'asked' || !records.has(event.record)) continue
+      const known = calls.get(event.record) ?? new Set()
+      calls.set(event.record, known.add(event.call))
+    }
+    return calls
+  }
+
+  async #evidence ({ claimed, abandoned }: Quiet): Promise<Evidence> {
+    const { witness, witnessFile, stores, seats } = this.#world
+    await this.#world.stopGateways()
+    await witness.flush()
+    const audit = await readAudit(stores.database)
+    return {
+      events: this.#ledger.events,
+      witnessed: readLines<WitnessLine>(witnessFile),
+      stamps: await this.#stamps(),
+      audit,
+      rows: await readRows(stores.database),
+      claimed,
+      abandoned: abandoned.filter(row => !this.#mayHaveBeenLost(row, audit)),
+      incarnations: new Map(seats.map(({ name, incarnations }) => [name, incarnations])),
+      gatewayOf: call => `gateway-${this.#ledger.doors.get(call) ?? 0}`,
+      endedAtMs: Date.now()
+    }
+  }
+
+  /** Bytes that were sent into a connection at the moment of its cut are seen by nobody. */
+  #mayHaveBeenLost ({ record, attempt, instance }: Quiet['abandoned'][number], audit: Evidence['audit']): boolean {
+    const claimedAtMs = audit.find(each => each.record === record && each.attempt === attempt && each.state === 'claimed')?.atMs ?? 0
+    const gateway = this.#world.seats.findIndex(({ incarnations }) => incarnations.some(({ pid }) => instance.endsWith(`-${pid}`)))
+    return this.#injector.injected.some(({ kind, gateway: hit, fromMs, untilMs }) => hit === gateway && UNSEEN.has(kind) && fromMs < claimedAtMs + UNSEEN_MS && (untilMs ?? Infinity) > claimedAtMs)
+  }
+
+  // -------------------------------------------------------------- what is said of it
+
+  #result (evidence: Evidence): ChaosResult {
+    const { seed, seconds, gateways } = this.#options
+    const { found, excused, executions, historyOf } = judge(evidence)
+    const { disk } = this.#world.stores
+    const shown = found.map((each): ShownViolation => ({ ...each, seed, history: this.#story(each.record, historyOf(each.record)) }))
+    return {
+      seed,
+      seconds,
+      gateways,
+      faults: sorted(this.#injector.counts),
+      keys: this.#customers.keys,
+      requests: this.#ledger.requests,
+      answers: sorted(this.#ledger.answers),
+      worstAnswerMs: this.#ledger.worstAnswerMs,
+      violations: [...shown, ...this.#troubles()],
+      told: sorted(this.#ledger.kinds),
+      executions,
+      excused,
+      without: typeof disk === 'string' ? { 'postgres-disk-full': disk } : {}
+    }
+  }
+
+  /** No invariant's sentence, and never right: a process that ended by itself, an answer that nothing allows. */
+  #troubles (): ShownViolation[] {
+    const troubles = [...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange]
+    return troubles.map(detail => ({ invariant: 'run', record: '', detail, seed: this.#options.seed, history: [] }))
+  }
+
+  /** Everything that is known of a record, what the gateways logged about it included, and which faults stood meanwhile. */
+  #story (record: string, events: Evidence['events']): string[] {
+    const fromMs = events[0]?.atMs ?? 0
+    const lines = events.map(event => ({ atMs: event.atMs, text: `${event.kind.padEnd(8)} ${JSON.stringify({ ...event, kind: undefined, atMs: undefined })}${event.kind === 'asked' ? ` at gateway-${this.#ledger.doors.get(event.call)}` : ''}` }))
+    const faults = this.#injector.injected.filter(({ fromMs: begun, untilMs: ended }) => events.some(({ atMs }) => begun <= atMs && (ended ?? Infinity) >= atMs - FAULTS_BEFORE_MS))
+    for (const fault of faults) lines.push({ atMs: fault.fromMs, text: `FAULT    ${fault.kind} at gateway-${fault.gateway}, for ${(fault.untilMs ?? Date.now()) - fault.fromMs} ms` })
+    for (const { name, log } of this.#world.seats) lines.push(...loggedAbout(log, name, record))
+    lines.sort((one, other) => one.atMs - other.atMs)
+    return lines.map(({ atMs, text }) => `${String(Math.round(atMs - fromMs)).padStart(7)} ${text}`)
+  }
+}
+
+/** What stood a moment before may still show. */
+const FAULTS_BEFORE_MS = 500
+const UNSEEN: ReadonlySet<FaultKind> = new Set(['upstream-link-cut', 'upstream-link-half-close', 'upstream-link-black-hole', 'upstream-refuse'])
+const UNSEEN_MS = 10_000
+
+function loggedAbout (file: string, name: string, record: string): Array<{ atMs: number, text: string }> {
+  return readFileSync(file, 'utf8').split('\n').filter(line => line.includes(record)).map(line => ({ atMs: timeIn(line), text: `LOG      ${name} ${line}` }))
+}
+
+function timeIn (line: string): number {
+  const { time } = JSON.parse(line) as { readonly time?: string | number }
+  return time === undefined ? 0 : new Date(time).getTime()
+}
+
+/** One of each; the first body is the one that counts. */
+function finalWishes (wishes: readonly Wish[]): Wish[] {
+  return Array.from(new Map(wishes.map(wish => [wish.record, wish])).values())
+}
+
+function sorted (counts: ReadonlyMap<string, number>): Record<string, number> {
+  return Object.fromEntries(Array.from(counts).sort(([one], [other]) => one.localeCompare(other)))
+}

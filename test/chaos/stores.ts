@@ -1,0 +1,116 @@
+/** The run's own Postgres and Redis, and what can be done to them from outside. Started by the harness, on free ports. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { query, startPostgres } from '../harness/postgres.ts'
+import type { PostgresServer } from '../harness/postgres.ts'
+import { startRedis } from '../harness/redis.ts'
+import type { RedisServer } from '../harness/redis.ts'
+import { mountDisk } from './disk.ts'
+import type { Disk } from './disk.ts'
+
+export interface ChaosStores {
+  readonly postgres: PostgresServer
+  readonly redis: RedisServer
+  /** The gateways' database, past the proxy. */
+  readonly database: string
+  /** A sentence: why this run's disk cannot be filled. */
+  readonly disk: Disk | string
+  readonly stop: () => Promise<void>
+}
+
+export async function startStores (fillsDisk: boolean): Promise<ChaosStores> {
+  const disk = fillsDisk ? mountDisk() : 'this run fills no disk'
+  const [postgres, redis] = await Promise.all([startPostgresOn(disk), startRedis()])
+  const database = await postgres.createDatabase('chaos')
+  return {
+    postgres,
+    redis,
+    database,
+    disk,
+    stop: async () => {
+      await Promise.all([postgres.stop(), redis.stop()])
+      if (typeof disk !== 'string') disk.remove()
+    }
+  }
+}
+
+/** The harness puts everything where the system keeps its temporary files, and looks that up when it begins. */
+async function startPostgresOn (disk: Disk | string): Promise<PostgresServer> {
+  if (typeof disk === 'string') return startPostgres()
+  const usual = process.env['TMPDIR']
+  process.env['TMPDIR'] = disk.path
+  // Everything that asks for the directory runs before its first pause.
+  const starting = startPostgres()
+  if (usual === undefined) delete process.env['TMPDIR']
+  else process.env['TMPDIR'] = usual
+  return starting
+}
+
+// ---------------------------------------------------------------- Postgres
+
+/** Every connection of the gateways is ended by the server. */
+export async function terminateConnections ({ postgres }: ChaosStores): Promise<void> {
+  await query(postgres.url, 'select pg_terminate_backend(pid) from pg_stat_activity where application_name like \'onceway%\'')
+}
+
+/** SIGQUIT: immediate shutdown, without a checkpoint and without a word to anybody. Resolves when nobody answers. */
+export async function quitPostgres ({ postgres }: ChaosStores): Promise<void> {
+  const [row] = await query(postgres.url, 'show data_directory')
+  const [pid = ''] = readFileSync(join(String(row?.['data_directory']), 'postmaster.pid'), 'utf8').split('\n')
+  process.kill(Number(pid), 'SIGQUIT')
+  while (await answers(postgres.url)) await pause(20)
+}
+
+/** As long as it takes, within reason; started again if it has ended (a full disk may have ended it). */
+export async function mendPostgres ({ postgres }: ChaosStores): Promise<void> {
+  for (let tries = 0; tries < 20; tries++) {
+    if (await answers(postgres.url)) return
+    await pause(100)
+  }
+  await postgres.restart()
+}
+
+async function answers (url: string): Promise<boolean> {
+  return query(url, 'select 1').then(() => true, () => false)
+}
+
+// ---------------------------------------------------------------- Redis
+
+export async function redisSays ({ redis }: ChaosStores, ...commands: Array<readonly [string, ...Array<string | number>]>): Promise<void> {
+  const client = new Redis(redis.url, { lazyConnect: true, maxRetriesPerRequest: 1, retryStrategy: () => null })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    for (const [name, ...args] of commands) await client.call(name, ...args)
+  } finally {
+    client.disconnect()
+  }
+}
+
+/** Evicts what it likes: full of other people's keys, with room for no more. */
+export async function evictUnderPressure (stores: ChaosStores): Promise<void> {
+  await redisSays(stores,
+    ['config', 'set', 'maxmemory-policy', 'allkeys-random'],
+    ['eval', 'for i = 1, 20000 do redis.call("set", "somebody-elses:" .. i, string.rep("x", 100), "px", 20000) end', 0])
+  const used = await usedMemory(stores)
+  await redisSays(stores, ['config', 'set', 'maxmemory', Math.floor(used * PRESSURE)])
+}
+
+/** Of what is in use: about a third must go, and every write evicts more. */
+const PRESSURE = 0.8
+
+async function usedMemory ({ redis }: ChaosStores): Promise<number> {
+  const client = new Redis(redis.url, { lazyConnect: true, retryStrategy: () => null })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return Number(/used_memory:(\d+)/.exec(await client.info('memory'))?.[1] ?? 0)
+  } finally {
+    client.disconnect()
+  }
+}
+
+export async function pause (ms: number): Promise<void> {
+  await new Promise<void>(resolve => { setTimeout(resolve, ms) })
+}

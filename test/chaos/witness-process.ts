@@ -1,0 +1,161 @@
+/**
+ * The upstream of a run, in a process of its own. Every execution is in its file, and on the disk, before it is answered;
+ * many executions share one fsync. It answers well until it is told to misbehave, in one way or in several at once.
+ */
+import { closeSync, fdatasync, openSync, write } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
+import { servePart } from './child.ts'
+import { Random } from './random.ts'
+import { ANSWER_WITHIN_MS, RESPONSE_BYTES_MAX, UPSTREAM_TIMEOUT_MS } from './routes.ts'
+import type { Misbehaviour, Pace, WitnessLine } from './witness.ts'
+
+const [file = '', seed = '0', given = 'usual'] = process.argv.slice(2)
+let pace = given as Pace
+const random = new Random(Number(seed)).fork('witness')
+const wrong = new Map<Misbehaviour, number>()
+const handle = openSync(file, 'a')
+const writeFully = promisify(write)
+const sync = promisify(fdatasync)
+
+// ---------------------------------------------------------------- the file
+
+let lines: string[] = []
+let synced: Promise<void> | null = null
+let executions = 0
+
+/** Resolves when the line is on the disk, with all others that came in the meantime. */
+async function keep (line: WitnessLine): Promise<void> {
+  lines.push(`${JSON.stringify(line)}\n`)
+  // One round may be under way already, and not have this line; the next one has.
+  if (synced !== null) await synced
+  synced ??= flush().finally(() => { synced = null })
+  await synced
+}
+
+async function flush (): Promise<void> {
+  const batch = lines
+  lines = []
+  if (batch.length === 0) return
+  await writeFully(handle, batch.join(''))
+  await sync(handle)
+}
+
+// ---------------------------------------------------------------- one request
+
+const server = createServer({ keepAliveTimeout: 30_000 }, (request, response) => {
+  void receive(request, response).catch(() => { response.destroy() })
+})
+
+async function receive (request: IncomingMessage, response: ServerResponse): Promise<void> {
+  response.on('error', () => {})
+  const misbehaviour = nextMisbehaviour()
+  if (misbehaviour === 'reset-before') {
+    request.socket.resetAndDestroy()
+    return
+  }
+  const body = createHash('sha256')
+  for await (const chunk of request as AsyncIterable<Buffer>) body.update(chunk)
+  const execution = ++executions
+  const field = (name: string): string => String(request.headers[name] ?? '')
+  await keep({ execution, record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), call: field('x-request-id'), atMs: Date.now(), scope: field('authorization'), target: request.url ?? '', body: body.digest('base64url') })
+  await pause(latencyMs())
+  await behave(misbehaviour, execution, request, response)
+}
+
+function nextMisbehaviour (): Misbehaviour | null {
+  for (const [name, share] of wrong) {
+    if (random.chance(share)) return name
+  }
+  return null
+}
+
+/** Mostly quick; some long enough to be joined, some longer than a lease. */
+function latencyMs (): number {
+  if (pace === 'slower') return random.between(900, 2_400)
+  const kind = random.float()
+  const slowShare = pace === 'slow' ? 0.5 : 0.08
+  if (kind < slowShare) return random.between(200, 700)
+  if (kind < slowShare + 0.01) return random.between(1_000, 2_600)
+  return kind < slowShare + 0.2 ? random.between(20, 120) : random.between(1, 12)
+}
+
+async function behave (misbehaviour: Misbehaviour | null, execution: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { socket } = request
+  switch (misbehaviour) {
+    case 'reset-after':
+      socket.resetAndDestroy()
+      return
+    case 'half':
+      socket.write('HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"execution":')
+      socket.destroySoon()
+      return
+    case 'garbage':
+      socket.end('\x16\x03\x01 this is no HTTP\r\n\r\n')
+      return
+    case 'never': return
+    case 'late': return afterwards(ANSWER_WITHIN_MS + random.between(100, 1_500), execution, request, response, 201)
+    case 'too-late': return afterwards(UPSTREAM_TIMEOUT_MS + random.between(300, 2_000), execution, request, response, 201)
+    case 'extra': return answerTwice(execution, request)
+    case '429':
+    case '500':
+    case '502':
+    case '503':
+    case '504': return answer(execution, request, response, Number(misbehaviour))
+    case 'reset-before':
+    case null: return answer(execution, request, response, 201)
+  }
+}
+
+async function afterwards (ms: number, ...rest: Parameters<typeof answer>): Promise<void> {
+  await pause(ms)
+  await answer(...rest)
+}
+
+/**
+ * An answer, and in the same write one that nobody asked for, of an execution that never was. A write of its own might
+ * cross the next request on the wire, and nothing in HTTP/1.1 tells it from that one's answer then.
+ */
+function answerTwice (execution: number, { socket }: IncomingMessage): void {
+  const head = (status: string, bytes: number): string => `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`
+  const [body, extra] = [`{"execution":${execution}}`, '{"execution":-1}']
+  lines.push(`${JSON.stringify({ execution, repliedMs: Date.now(), status: 201 } satisfies WitnessLine)}\n`)
+  socket.write(`${head('201 Created', body.length)}${body}${head('200 OK', extra.length)}${extra}`)
+}
+
+async function answer (execution: number, request: IncomingMessage, response: ServerResponse, status: number): Promise<void> {
+  if (response.destroyed) return
+  const target = request.url ?? ''
+  // Noted before its first byte: whoever settles it does so later. It needs no fsync; the process is never killed.
+  lines.push(`${JSON.stringify({ execution, repliedMs: Date.now(), status } satisfies WitnessLine)}\n`)
+  const padding = target.includes('large') ? 'x'.repeat(2 * RESPONSE_BYTES_MAX) : ''
+  const body = Buffer.from(JSON.stringify({ execution, bytes: 'ÿ', padding }))
+  response.writeHead(status, ['Content-Type', 'application/json', 'Content-Length', String(body.length), 'Link', '</a>', 'Link', '</b>', 'Location', `/things/${execution}`, 'Set-Cookie', 's=1', ...target.includes('bodiless') ? ['Idempotency-Policy', 'no-body'] : []])
+  await new Promise<void>(resolve => { response.end(body, () => { resolve() }) })
+}
+
+async function pause (ms: number): Promise<void> {
+  await new Promise<void>(resolve => { setTimeout(resolve, ms) })
+}
+
+// ---------------------------------------------------------------- what it is asked
+
+const operations = {
+  listen: async (): Promise<number> => {
+    await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+    return (server.address() as AddressInfo).port
+  },
+  /** This share of the requests, until {@link behaveAgain}. */
+  misbehave: (how: Misbehaviour, share: number) => { wrong.set(how, share) },
+  behaveAgain: (how: Misbehaviour) => { wrong.delete(how) },
+  hurry: () => { pace = 'usual' },
+  flush: async () => { await flush() },
+  close: () => { closeSync(handle) }
+}
+
+export type Witness = typeof operations
+
+servePart(operations)

@@ -1,0 +1,121 @@
+/**
+ * Everything that a run is made of, in the order in which it must be there: stores, witness, network, gateways, doors for
+ * the clients; and taken down again. Nothing here is judged or broken.
+ */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { makeDirectory } from '../harness/directory.ts'
+import { Door } from './asking.ts'
+import { installAudit } from './audit.ts'
+import { startPart } from './child.ts'
+import type { Started } from './child.ts'
+import { Seat } from './gateways.ts'
+import type { Network } from './network-process.ts'
+import { configOf } from './routes.ts'
+import { startStores } from './stores.ts'
+import type { ChaosStores } from './stores.ts'
+import type { Pace } from './witness.ts'
+import type { Witness } from './witness-process.ts'
+
+export interface ChaosNetwork {
+  readonly ask: Started<Network>['ask']
+  readonly nameOf: (of: 'client' | 'redis' | 'postgres' | 'upstream', gateway: number) => string
+}
+
+export interface World {
+  readonly stores: ChaosStores
+  readonly network: ChaosNetwork
+  readonly witness: Started<Witness>['ask']
+  readonly seats: readonly Seat[]
+  readonly doors: readonly Door[]
+  readonly witnessFile: string
+  readonly stampsFile: string
+  readonly trouble: string[]
+  /** Ends the gateways; the files and the database stay readable. */
+  readonly stopGateways: () => Promise<void>
+  readonly stop: () => Promise<void>
+}
+
+export interface WorldOptions {
+  readonly seed: number
+  readonly gateways: number
+  readonly broken: string | null
+  /** Connections of the narrow upstream. */
+  readonly connections: number
+  readonly pace: Pace
+  /** Postgres gets a disk of its own, if this machine gives one. */
+  readonly fillsDisk: boolean
+}
+
+export async function startWorld (options: WorldOptions): Promise<World> {
+  const directory = makeDirectory('chaos')
+  const [witnessFile, stampsFile] = [join(directory.path, 'witness.jsonl'), join(directory.path, 'stamps.jsonl')]
+  const witness = startPart<Witness>('./witness-process.ts', [witnessFile, String(options.seed), options.pace])
+  const network = startPart<Network>('./network-process.ts', [stampsFile])
+  const stores = await startStores(options.fillsDisk)
+  const upstreamPort = await witness.ask.listen()
+  const ends: Array<() => Promise<void>> = [async () => { await stores.stop() }, witness.end, network.end]
+  const trouble: string[] = []
+  const linked: ChaosNetwork = { ask: network.ask, nameOf: (of, gateway) => `${of}-${gateway}` }
+  const seats: Seat[] = []
+  const doors: Door[] = []
+  try {
+    for (let number = 0; number < options.gateways; number++) {
+      const seat = await seatOf(number, { options, directory: directory.path, stores, network: linked, upstreamPort, trouble })
+      seats.push(seat)
+      doors.push(new Door(await network.ask.open(linked.nameOf('client', number), null, null)))
+      await seat.start()
+      // The first one has made the tables.
+      if (number === 0) await installAudit(stores.database)
+    }
+  } catch (error) {
+    await Promise.allSettled([...seats.map(async seat => seat.kill()), ...ends.map(async end => end())])
+    throw error
+  }
+  return {
+    stores,
+    network: linked,
+    witness: witness.ask,
+    seats,
+    doors,
+    witnessFile,
+    stampsFile,
+    trouble,
+    stopGateways: async () => { await Promise.all(seats.map(async seat => seat.kill())) },
+    stop: async () => {
+      await Promise.all(doors.map(async door => door.close()))
+      await Promise.all(seats.map(async seat => seat.kill()))
+      await Promise.all(ends.map(async end => end()))
+      rmSync(directory.path, { recursive: true, force: true })
+      directory.remove()
+    }
+  }
+}
+
+interface Making {
+  readonly options: WorldOptions
+  readonly directory: string
+  readonly stores: ChaosStores
+  readonly network: ChaosNetwork
+  readonly upstreamPort: number
+  readonly trouble: string[]
+}
+
+/** A gateway that reaches everything through links of its own, and is reached through one. */
+async function seatOf (number: number, { options, directory, stores, network, upstreamPort, trouble }: Making): Promise<Seat> {
+  const { ask, nameOf } = network
+  const name = `gateway-${number}`
+  const redisPort = await ask.open(nameOf('redis', number), stores.redis.port, null)
+  const postgresPort = await ask.open(nameOf('postgres', number), stores.postgres.port, null)
+  const upstream = await ask.open(nameOf('upstream', number), upstreamPort, name)
+  const database = new URL(stores.database)
+  database.port = String(postgresPort)
+  return new Seat({
+    name,
+    directory,
+    broken: options.broken,
+    config: configOf({ database: database.href, redis: `redis://127.0.0.1:${redisPort}/0`, upstream: `http://127.0.0.1:${upstream}`, connections: options.connections }),
+    onListening: async port => ask.aim(nameOf('client', number), port),
+    onTrouble: what => { trouble.push(what) }
+  })
+}

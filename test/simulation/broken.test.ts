@@ -1,0 +1,38 @@
+/**
+ * The simulation sees what it is for: each build that was broken on purpose (test/broken) is caught within ten thousand
+ * schedules, by an invariant that it breaks, and the command that it prints plays the failure again.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { test } from 'node:test'
+import { breakNamed, LIES } from '../broken/breaks.ts'
+
+const SCHEDULES_MAX = 10_000
+
+function runBroken (name: string, args: readonly string[]): { readonly status: number | null, readonly stdout: string, readonly stderr: string } {
+  return spawnSync(process.execPath, ['--import', './test/broken/register.ts', 'test/simulation/main.ts', ...args], {
+    cwd: new URL('../../', import.meta.url),
+    encoding: 'utf8',
+    env: { ...process.env, ONCEWAY_BREAK: name }
+  })
+}
+
+for (const name of LIES) {
+  const { does, breaks } = breakNamed(name)
+  test(`a gateway that ${does} is caught`, t => {
+    const { status, stdout, stderr } = runBroken(name, ['--schedules', String(SCHEDULES_MAX), '--workers', '1', '--until-wrong'])
+    assert.equal(status, 1, stdout + stderr)
+    const [, seed = '', said = ''] = /^seed (\d+) \([^)]*\): (.*)$/m.exec(stdout) ?? []
+    const broken = new Set(Array.from(said.matchAll(/\b([IP]\d+): /g), ([, rule]) => rule))
+    assert.ok(breaks.some(rule => broken.has(rule)), `none of ${breaks.join(', ')}: ${said}`)
+    assert.match(stdout, new RegExp(`npm run simulate -- --replay ${seed}$`, 'm'))
+    t.diagnostic(`after ${/^\d+/.exec(stdout)?.[0]} schedules: ${Array.from(broken).join(', ')}`)
+  })
+}
+
+test('what is printed for a failure plays it again', () => {
+  const [, seed = ''] = /--replay (\d+)$/m.exec(runBroken('skip-claim', ['--schedules', '100', '--workers', '1', '--until-wrong']).stdout) ?? []
+  const { status, stdout } = runBroken('skip-claim', ['--replay', seed])
+  assert.equal(status, 1)
+  assert.match(stdout, /^I1: /m)
+})

@@ -1,0 +1,124 @@
+/**
+ * The clients of a simulated world: they ask, ask again with the same key until they have something final or are tired of
+ * it, hang up, and ask elsewhere. Everything that they see goes into the history.
+ */
+import { recordId } from '../../src/core/identity.ts'
+import type { GuardedRoute } from '../../src/core/policy.ts'
+import { scopeOf } from '../../src/core/scope.ts'
+import type { Gateway } from '../../src/gateway/gateway.ts'
+import { handle } from '../../src/gateway/handle.ts'
+import { headersOf, requestOf, toldBy } from '../crash/outside.ts'
+import { nameOf } from '../crash/watched.ts'
+import type { Told } from '../harness/history.ts'
+import type { Timeline } from '../harness/timeline.ts'
+import type { Chance } from './chance.ts'
+import type { HistoryKeeper } from './history-keeper.ts'
+import type { SimulatedProcess } from './process.ts'
+import type { Reach } from './reach.ts'
+import type { SimulatedClient } from './schedule.ts'
+
+/** One gateway of the world, and the process that is it just now. */
+export interface Seat { readonly process: SimulatedProcess, readonly gateway: Gateway }
+
+export interface ClientsOptions {
+  readonly timeline: Timeline
+  readonly chance: Chance
+  readonly keeper: HistoryKeeper
+  readonly reach: Reach
+  readonly route: GuardedRoute
+  readonly seats: readonly Seat[]
+  readonly trouble: string[]
+}
+
+/** Share of the pause between two tries that is always waited. */
+const JITTER_MIN = 0.5
+
+export class Clients {
+  readonly #options: ClientsOptions
+  readonly #records = new Map<string, string>()
+  #calls = 0
+
+  constructor (options: ClientsOptions) {
+    this.#options = options
+  }
+
+  /** Until every one of them has come to an end; trouble if that takes longer than `ms`. */
+  async serve (clients: readonly SimulatedClient[], ms: number): Promise<void> {
+    const { timeline, trouble } = this.#options
+    let waiting = clients.length
+    for (const client of clients) {
+      void this.#insist(client).catch((error: unknown) => { trouble.push(`a client failed: ${String(error)}`) }).finally(() => { waiting-- })
+    }
+    if (!await timeline.pass(() => waiting === 0, ms)) trouble.push(`${waiting} of ${clients.length} clients still wait after ${ms} ms`)
+  }
+
+  async #insist (client: SimulatedClient): Promise<void> {
+    const { timeline, chance, route } = this.#options
+    await timeline.sleep(client.startsAtMs)
+    let unknowns = 0
+    for (let tries = 0; tries < client.triesMax; tries++) {
+      const [first, later] = client.leavesAfterMs
+      const told = await this.ask(client, client.gateway + (client.roams ? tries : 0), tries === 0 ? first : later)
+      if (told?.kind === 'unknown') unknowns++
+      if (isFinal(told) || (unknowns > 1 && route.idempotency.unknown === 'hold')) return
+      await timeline.sleep(client.retryMs * (JITTER_MIN + chance.unit()))
+    }
+  }
+
+  /** null: nobody listens there, the connection broke, or the client hung up. */
+  async ask (client: SimulatedClient, gateway: number, leavesAfterMs: number | null): Promise<Told | null> {
+    const { timeline, keeper, seats } = this.#options
+    const seat = seats[gateway % seats.length]
+    if (seat?.process.alive !== true) return null
+    const call = `call-${++this.#calls}`
+    const told = Promise.withResolvers<Told | null>()
+    const gone = Promise.withResolvers<void>()
+    let open = true
+    const end = (answer: Told | null): void => {
+      if (!open) return
+      open = false
+      keeper.note(answer === null ? { kind: 'cut', atMs: timeline.nowMs, call } : { kind: 'told', atMs: timeline.nowMs, call, told: answer })
+      gone.resolve()
+      told.resolve(answer)
+    }
+    keeper.note({ kind: 'asked', atMs: timeline.nowMs, call, record: this.#recordOf(client), scope: client.scope, asked: client.body })
+    void seat.process.death.then(() => { end(null) })
+    if (leavesAfterMs !== null) timeline.after(leavesAfterMs, () => { if (open) this.#leave(seat, client, end) })
+    seat.process.enter(() => { this.#handle(seat, client, call, gone.promise, end) })
+    return told.promise
+  }
+
+  #handle ({ process, gateway }: Seat, client: SimulatedClient, call: string, gone: Promise<void>, end: (told: Told) => void): void {
+    const { route, reach, trouble } = this.#options
+    handle(gateway, requestOf(client, route, call, gone))
+      .then(async outcome => {
+        if (outcome.kind === 'rejected' && outcome.code === 'overloaded') reach.turns.add('overloaded')
+        const told = await toldBy(outcome, route)
+        process.enter(() => { end(told) })
+      })
+      .catch((error: unknown) => { trouble.push(`${call}: ${String(error)}`) })
+  }
+
+  #leave ({ gateway }: Seat, client: SimulatedClient, end: (told: null) => void): void {
+    const { turns } = this.#options.reach
+    turns.add('client left')
+    const execution = gateway.executions.get(this.#recordOf(client))
+    if (execution !== undefined && execution.sending !== null) turns.add('client left its own execution')
+    end(null)
+  }
+
+  #recordOf ({ key, scope }: SimulatedClient): string {
+    const { route } = this.#options
+    const name = `${scope} ${key}`
+    const known = this.#records.get(name)
+    if (known !== undefined) return known
+    const caller = scopeOf({ rawHeaders: headersOf({ key, scope }), clientCertificate: false }, route.idempotency.scope, null)
+    const record = nameOf(recordId(route.name, caller.kind === 'scope' ? caller.scope : '', key))
+    this.#records.set(name, record)
+    return record
+  }
+}
+
+export function isFinal (told: Told | null): boolean {
+  return told !== null && ['stored', 'replayed', 'tombstone', 'mismatch'].includes(told.kind)
+}

@@ -1,0 +1,134 @@
+/**
+ * Draws a whole schedule from one seed. Each schedule has a theme that leans its draws towards one kind of trouble (faults
+ * strewn evenly over a run mostly hit nothing); every theme still draws everything else. Small on purpose: few keys, few
+ * clients, few faults, so that many schedules can be played and a failure can be read.
+ */
+import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { Behaviour } from '../crash/outside.ts'
+import { Chance } from './chance.ts'
+import type { Machine, Schedule, SimulatedClient } from './schedule.ts'
+import { operatorAct, THEMES } from './themes.ts'
+import type { Draft } from './themes.ts'
+
+/** Stream 0 of the seed draws the schedule; run.ts has others. */
+export function scheduleOf (seed: number): Schedule {
+  const chance = new Chance(seed)
+  const gateways = chance.weighted([[25, 1], [55, 2], [20, 3]])
+  const leaseMs = chance.weighted([[1, 1_000], [3, 1_500], [4, 2_000], [2, 3_000]])
+  const upstreamTimeoutMs = chance.one([1_500, 2_500, 4_000])
+  const draft: Draft = { chance, gateways, leaseMs, longestLeaseMs: chance.hit(0.15) ? 2 * leaseMs : leaseMs, upstreamTimeoutMs, redis: !chance.hit(0.15), claimWithinMs: chance.one([500, 1_000, 2_000]) }
+  const theme = chance.weighted(THEMES)
+  const { faults, operator = [], ...leaning } = theme.lean(draft)
+  const clients = clientsOf(draft, theme.name === 'amnesia')
+  const policy = policyOf(draft)
+  return {
+    seed,
+    theme: theme.name,
+    policy,
+    upstreamTimeoutMs,
+    claimWithinMs: draft.claimWithinMs,
+    copyTtlMs: chance.one([1_000, 4_000, 60_000]),
+    longestLeaseMs: draft.longestLeaseMs,
+    limits: { executions: chance.hit(0.05) ? 1 : 100, waiters: chance.hit(0.05) ? 1 : 100, bufferedBytes: 1024 * 1024, unsettledBytes: chance.hit(0.1) ? 1 : 64 * 1024 },
+    redis: draft.redis,
+    machines: Array.from({ length: gateways }, () => machineOf(chance)),
+    network: networkOf(draft),
+    clients,
+    script: scriptOf(draft).map(behaviour => policy.profile === 'relay' ? relayed(behaviour) : behaviour),
+    poolMs: Array.from({ length: 3 }, () => chance.weighted([[8, 0], [1, chance.whole(1, leaseMs)], [1, chance.whole(leaseMs, 2 * leaseMs)]])),
+    faults,
+    operator: operator.length > 0 || !chance.hit(0.08) ? operator : [operatorAct(chance)],
+    ...leaning
+  }
+}
+
+function policyOf ({ chance, leaseMs, upstreamTimeoutMs }: Draft): Schedule['policy'] {
+  const profile: IdempotencyPolicy['profile'] = chance.hit(0.2) ? 'relay' : 'api'
+  const unknownMinMs = Math.max(2 * leaseMs, upstreamTimeoutMs + leaseMs)
+  return {
+    profile,
+    leaseMs,
+    unknown: chance.hit(0.5) ? 'hold' : 'retry',
+    answerWithinMs: chance.one([300, 1_000, 3_000, 6_000]),
+    inFlight: { waitMs: chance.weighted([[4, 0], [2, 400], [3, 2_500]]), status: 409 },
+    retentionMs: chance.weighted([[1, 2 * leaseMs], [1, chance.whole(2 * leaseMs, 4 * leaseMs)], [6, 120_000]]),
+    unknownRetentionMs: chance.weighted([[1, unknownMinMs], [5, 300_000]]),
+    onMismatch: { action: chance.hit(0.15) ? 'replay' : 'reject', status: 422 }
+  }
+}
+
+/** Whole days off; a crystal's error, and some. */
+function machineOf (chance: Chance): Machine {
+  return { skewMs: chance.weighted([[2, 0], [2, chance.whole(-5_000, 5_000)], [1, chance.whole(-86_400_000, 86_400_000)]]), rate: chance.hit(0.5) ? 1 : 1 + (chance.unit() - 0.5) / 250 }
+}
+
+function networkOf ({ chance, leaseMs }: Draft): Schedule['network'] {
+  return {
+    baseMs: chance.one([0.2, 1, 3]),
+    jitterMs: chance.one([0.5, 2, 10]),
+    slow: { share: chance.hit(0.2) ? 0.05 : 0, ms: chance.one([100, 400]) },
+    lossShare: chance.hit(0.1) ? 0.03 : 0,
+    wireMs: chance.hit(0.3) ? leaseMs / 12 : 0
+  }
+}
+
+// ---------------------------------------------------------------- clients
+
+/** `alone`: one record. */
+function clientsOf ({ chance, gateways, leaseMs, longestLeaseMs }: Draft, alone: boolean): SimulatedClient[] {
+  const keys = alone ? 1 : chance.weighted([[6, 1], [2, 2], [1, 3]])
+  // Before anybody may lapse anything, and after (E2b).
+  const fromMs = chance.hit(0.5) ? longestLeaseMs + 100 : 0
+  const spreadMs = chance.one([5, 100, leaseMs, 4 * leaseMs])
+  return Array.from({ length: chance.whole(keys, 5) }, (_, index) => ({
+    key: `k-${index % keys}`,
+    scope: !alone && chance.hit(0.1) ? 'Bearer b' : 'Bearer a',
+    body: chance.hit(0.12) ? 'two' : 'one',
+    startsAtMs: fromMs + (index === 0 || chance.hit(0.15) ? 0 : Math.round(chance.unit() * spreadMs)),
+    gateway: chance.whole(0, gateways - 1),
+    roams: chance.hit(0.6),
+    leavesAfterMs: [chance.hit(0.25) ? chance.weighted([[3, chance.whole(1, 150)], [1, chance.whole(150, 4_000)]]) : null, chance.hit(0.1) ? chance.whole(50, 4_000) : null],
+    triesMax: chance.weighted([[1, 1], [2, 4], [6, 12]]),
+    retryMs: chance.one([50, 300, 1_000])
+  }))
+}
+
+// ---------------------------------------------------------------- the upstream
+
+const QUICK_MS = 60
+
+function scriptOf (draft: Draft): Behaviour[] {
+  return Array.from({ length: draft.chance.weighted([[5, 1], [3, 2], [1, 3]]) }, () => behaviourOf(draft))
+}
+
+function behaviourOf ({ chance, upstreamTimeoutMs }: Draft): Behaviour {
+  const quickMs = chance.whole(1, QUICK_MS)
+  const longMs = chance.whole(QUICK_MS, Math.round(upstreamTimeoutMs * 0.9))
+  return chance.weighted<Behaviour>([
+    [8, keeping(201, quickMs)],
+    [7, keeping(201, longMs)],
+    [1, keeping(500, quickMs)],
+    [1, { ...keeping(201, quickMs), headers: ['Idempotency-Policy', 'no-body'] }],
+    // As short as it may be, whatever the route says.
+    [1, { ...keeping(201, quickMs), headers: ['Idempotency-Policy', 'ttl=1'] }],
+    [2, { kind: 'answer', status: 429, means: 'release', afterMs: quickMs }],
+    [1, { kind: 'answer', status: 503, means: 'release', afterMs: longMs }],
+    [1, { kind: 'answer', status: 502, means: 'unknown', afterMs: quickMs }],
+    [1, { kind: 'answer', status: 504, means: 'unknown', afterMs: longMs }],
+    [2, { kind: 'refuse' }],
+    [3, { kind: 'break', afterMs: longMs }],
+    [1, { kind: 'silence' }],
+    // After everybody's patience but the upstream's own.
+    [1, keeping(201, upstreamTimeoutMs + longMs)],
+    [2, { kind: 'stream', afterMs: quickMs }]
+  ])
+}
+
+/** What the same answer means on a route of the other profile: everything but success is free again. */
+function relayed (behaviour: Behaviour): Behaviour {
+  return behaviour.kind !== 'answer' || behaviour.status < 300 ? behaviour : { ...behaviour, means: 'release' }
+}
+
+function keeping (status: number, afterMs: number): Extract<Behaviour, { kind: 'answer' }> {
+  return { kind: 'answer', status, means: 'keep', afterMs }
+}

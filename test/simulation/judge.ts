@@ -1,0 +1,58 @@
+/**
+ * What is wrong with a run: the invariants of the protocol, and what this simulation can see beyond them because it knows
+ * what happened to whom. Pure; runs nothing.
+ */
+import { livesOf } from '../harness/history.ts'
+import type { EventOf, History } from '../harness/history.ts'
+import { violationsOf } from '../harness/checker.ts'
+import type { Schedule } from './schedule.ts'
+
+export interface Wrong {
+  /** An invariant's number, or the name of a rule beyond them. */
+  readonly rule: string
+  readonly detail: string
+}
+
+export function wrongsOf (schedule: Schedule, history: History, trouble: readonly string[]): Wrong[] {
+  return [
+    ...violationsOf(history).map(({ invariant, detail }) => ({ rule: invariant, detail })),
+    ...staleReplays(history),
+    ...unknownUnsent(schedule, history),
+    ...trouble.map(detail => ({ rule: 'trouble', detail }))
+  ]
+}
+
+/** P10: who asks after a new life has begun gets nothing of the one before it. */
+function staleReplays (history: History): Wrong[] {
+  const asked = new Map<string, number>()
+  history.events.forEach((event, place) => { if (event.kind === 'asked') asked.set(event.call, place) })
+  const lives = Array.from(livesOf(history).values()).filter(({ length }) => length > 1)
+  return lives.flatMap(of => history.events.flatMap(event => {
+    if (event.kind !== 'told' || (event.told.kind !== 'replayed' && event.told.kind !== 'stored')) return []
+    const { execution } = event.told
+    const own = of.findIndex(({ sendings }) => sendings.some(sent => sent.execution === execution))
+    const next = own === -1 ? undefined : of[own + 1]?.claims[0]
+    const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
+    return stale ? [{ rule: 'P10', detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
+  }))
+}
+
+/** Faults after which nobody is left who could say in time that nothing was sent. */
+const SILENCING: ReadonlySet<string> = new Set(['crash', 'drain', 'pause', 'cut', 'amnesia'])
+
+/** One message may get lost or come late: whoever doubts its claim confirms it or takes it back. After two the lease may end first. */
+const LOST_MESSAGES_MAX = 1
+/** A released row that is swept while its own claim is still on its way is claimed once more, until the second release. */
+const ON_ITS_WAY_MS = 12_000
+
+/** P6: where everybody lives and reaches the stores, what was never sent is not called unknown. */
+function unknownUnsent ({ faults, network, policy }: Schedule, { events }: History): Wrong[] {
+  const lost = faults.filter(({ action }) => action.kind === 'message' && action.fault !== 'refused').length
+  if (lost > LOST_MESSAGES_MAX || policy.retentionMs < ON_ITS_WAY_MS || network.lossShare > 0 || network.slow.share > 0 || faults.some(({ action }) => SILENCING.has(action.kind))) return []
+  const sent = new Set(events.filter((event): event is EventOf<'sent'> => event.kind === 'sent').map(({ record }) => record))
+  const records = new Map(events.filter((event): event is EventOf<'asked'> => event.kind === 'asked').map(({ call, record }) => [call, record]))
+  return events.flatMap(event => {
+    if (event.kind !== 'told' || event.told.kind !== 'unknown' || sent.has(records.get(event.call) ?? '')) return []
+    return [{ rule: 'P6', detail: `call ${event.call} was told that the outcome is not known, and nothing was ever sent` }]
+  })
+}

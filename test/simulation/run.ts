@@ -1,0 +1,322 @@
+/**
+ * Plays one schedule: gateways on simulated machines, clients, an operator, faults as they come; then a calm in which
+ * everything must come to its end. Gives back the history and what it reached; judging is judge.ts. The same schedule
+ * gives the same run, event by event.
+ */
+import { heartbeat } from '../../src/background/heartbeat.ts'
+import { sweeper } from '../../src/background/sweeper.ts'
+import type { GuardedRoute } from '../../src/core/policy.ts'
+import type { Answer, Claim } from '../../src/core/record.ts'
+import { Gateway } from '../../src/gateway/gateway.ts'
+import type { LockStore, RecordStore } from '../../src/ports.ts'
+import { NO_LOCKS } from '../../src/store/no-locks.ts'
+import { SimulatedUpstream } from '../crash/outside.ts'
+import type { Behaviour } from '../crash/outside.ts'
+import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
+import { guardedRoute } from '../harness/gateway.ts'
+import type { Port } from '../harness/crashing.ts'
+import type { History, Rules, Told } from '../harness/history.ts'
+import { Timeline } from '../harness/timeline.ts'
+import { Chance } from './chance.ts'
+import { Clients, isFinal } from './clients.ts'
+import type { Seat } from './clients.ts'
+import { Director } from './director.ts'
+import { HistoryKeeper } from './history-keeper.ts'
+import { Network } from './network.ts'
+import { Operator } from './operator.ts'
+import { SimulatedProcess } from './process.ts'
+import { Reach } from './reach.ts'
+import type { Action, Schedule } from './schedule.ts'
+import { SimulatedArbiter, SimulatedRedis } from './stores.ts'
+
+export interface Run {
+  readonly history: History
+  readonly reach: Reach
+  /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
+  readonly trouble: readonly string[]
+}
+
+export async function play (schedule: Schedule): Promise<Run> {
+  return new Simulation(schedule).run()
+}
+
+/** Streams of one seed: what one of them draws more does not change the others. */
+const NETWORK_STREAM = 1
+const CLIENT_STREAM = 2
+const PROCESS_STREAM = 10
+/** No client of any schedule asks for longer. */
+const CLIENTS_END_MS = 400_000
+/** The drivers' patience (store/postgres/open.ts): a settle has 5 s, what runs behind has longer. */
+const SETTLE_PATIENCE_MS = 5_000
+const BACKGROUND_PATIENCE_MS = 30_000
+const RENEWAL_SHARE = 1 / 6
+/** commandTimeout and the wait for a subscription (store/redis). */
+const REDIS_PATIENCE_MS = 200
+/** What follows the last answer, faults and all. */
+const AFTERWARDS_MS = 1_500
+/** Between two looks whether all is over. */
+const LOOK_MS = 500
+/** Settle time on top of the upstream's (E2). */
+const HARD_END_MS = 20_000
+const CUT_OFF_MS = 5_000
+const QUICK: Behaviour = { kind: 'answer', status: 201, means: 'keep', afterMs: 5 }
+
+class Simulation {
+  readonly #schedule: Schedule
+  readonly #timeline = new Timeline()
+  readonly #keeper = new HistoryKeeper()
+  readonly #trouble: string[] = []
+  readonly #reach: Reach
+  readonly #route: GuardedRoute
+  readonly #network: Network
+  readonly #director: Director
+  readonly #arbiter: SimulatedArbiter
+  readonly #records: RecordStore
+  readonly #redis: SimulatedRedis
+  readonly #upstream: SimulatedUpstream
+  readonly #clients: Clients
+  readonly #seats: Seat[] = []
+  #calm = false
+  #processes = 0
+  #dispatches = 0
+  #operators = 0
+
+  constructor (schedule: Schedule) {
+    const { seed, policy, upstreamTimeoutMs } = schedule
+    this.#schedule = schedule
+    this.#reach = new Reach(policy.leaseMs, fields => { this.#trouble.push(JSON.stringify(fields)) })
+    this.#route = guardedRoute('http://upstream.test', policy, { timeoutMs: upstreamTimeoutMs })
+    this.#network = new Network(schedule.network, new Chance(seed, NETWORK_STREAM), this.#timeline)
+    this.#director = new Director(schedule.faults, action => { this.#act(action) })
+    this.#arbiter = new SimulatedArbiter(this.#timeline)
+    this.#records = watched(this.#arbiter.records, new Map<string, Claim>(), this.#keeper.note, () => this.#timeline.nowMs)
+    this.#redis = new SimulatedRedis(this.#timeline)
+    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#calm ? QUICK : schedule.script[turn - 1] ?? QUICK)
+    this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, seats: this.#seats, trouble: this.#trouble })
+  }
+
+  async run (): Promise<Run> {
+    const { machines, clients, faults, operator } = this.#schedule
+    machines.forEach((_, number) => { this.#seats[number] = this.#start(number) })
+    for (const { trigger, action } of faults) if (trigger.kind === 'time') this.#timeline.after(trigger.atMs, () => { if (!this.#calm) this.#act(action) })
+    const operating = this.#operator()
+    for (const act of operator) {
+      this.#operators++
+      void operating.act(act).finally(() => { this.#operators-- })
+    }
+    await this.#clients.serve(clients, CLIENTS_END_MS)
+    await this.#timeline.pass(() => false, AFTERWARDS_MS)
+    this.#calm = true
+    this.#network.heal()
+    this.#director.end()
+    await this.#settleDown()
+    await this.#askOnceMore()
+    const rows = await this.#rows()
+    for (const { process } of this.#seats) process.die()
+    this.#keeper.end(this.#timeline.nowMs)
+    this.#reach.read(this.#keeper.events)
+    return { history: this.#history(rows), reach: this.#reach, trouble: this.#trouble }
+  }
+
+  // -------------------------------------------------------------- processes
+
+  #start (number: number): Seat {
+    const { machines, seed, redis, claimWithinMs, longestLeaseMs, copyTtlMs, limits, policy } = this.#schedule
+    const machine = machines[number]
+    if (machine === undefined) throw new RangeError(`there is no machine ${number}`)
+    const name = `gateway-${number}-${++this.#processes}`
+    const locks: LockStore = redis ? this.#redis : NO_LOCKS
+    const process = new SimulatedProcess({
+      name,
+      gateway: number,
+      machine,
+      originMs: this.#processes * 1_000_000,
+      timeline: this.#timeline,
+      chance: new Chance(seed, PROCESS_STREAM + this.#processes),
+      network: this.#network,
+      director: this.#director,
+      records: this.#records,
+      locks,
+      upstream: this.#upstream,
+      poolMs: () => this.#calm ? 0 : this.#schedule.poolMs[this.#dispatches++] ?? 0,
+      patienceMs: (port, operation) => this.#patienceMs(port, operation),
+      watcher: this.#reach
+    })
+    const gateway = new Gateway({
+      records: process.records,
+      locks: redis ? process.locks : NO_LOCKS,
+      upstream: process.upstream,
+      tokens: { verify: async () => ({ kind: 'invalid' }) },
+      clock: process.clock,
+      random: process.random,
+      meter: this.#reach.meter,
+      log: this.#reach.log,
+      instance: name,
+      limits,
+      claimWithinMs,
+      longestLeaseMs,
+      copyTtlMs
+    }, policy.leaseMs)
+    heartbeat(gateway).start()
+    sweeper(gateway).start()
+    return { process, gateway }
+  }
+
+  #patienceMs (port: Port, operation: string): number {
+    if (port !== 'records') return REDIS_PATIENCE_MS
+    switch (operation) {
+      case 'insert': case 'take': case 'confirm': case 'look': return this.#schedule.claimWithinMs
+      case 'settle': case 'settleLost': return SETTLE_PATIENCE_MS
+      case 'renew': return this.#schedule.policy.leaseMs * RENEWAL_SHARE
+      default: return BACKGROUND_PATIENCE_MS
+    }
+  }
+
+  #replace (number: number, restartMs: number): void {
+    this.#timeline.after(restartMs, () => { this.#seats[number] = this.#start(number) })
+  }
+
+  // -------------------------------------------------------------- faults
+
+  #act (action: Action): void {
+    const { turns } = this.#reach
+    switch (action.kind) {
+      case 'crash': return this.#crash(action.gateway, action.restartMs)
+      case 'drain':
+        void this.#drain(action).catch((error: unknown) => { this.#trouble.push(String(error)) })
+        return undefined
+      case 'pause': return this.#pause(action)
+      case 'clock':
+        turns.add('wall clock set')
+        return this.#seats[action.gateway]?.process.setWallClock(action.byMs)
+      case 'cut':
+        turns.add('way to a store cut')
+        return this.#network.cut(action)
+      case 'flush':
+        turns.add('redis flushed')
+        return this.#redis.flush()
+      case 'failover':
+        turns.add('redis failed over')
+        return this.#redis.failOver(action.lostMs)
+      case 'amnesia': return this.#arbiter.forget()
+      case 'message': turns.add('message lost or late')
+    }
+  }
+
+  #crash (number: number, restartMs: number): void {
+    const seat = this.#seats[number]
+    if (seat?.process.alive !== true) return
+    this.#reach.turns.add('process died')
+    if (this.#holdsClaim(seat)) this.#reach.turns.add('process died with a claim')
+    seat.process.die()
+    this.#replace(number, restartMs)
+  }
+
+  #pause ({ gateway, forMs, clock }: Extract<Action, { kind: 'pause' }>): void {
+    const seat = this.#seats[gateway]
+    if (seat?.process.alive !== true) return
+    this.#reach.turns.add(clock === 'runs' ? 'process stopped' : 'machine suspended')
+    seat.process.stop(forMs, clock)
+    const mine = this.#holdsClaim(seat)
+    this.#timeline.after(forMs, () => { if (mine && seat.process.alive && !this.#holdsClaim(seat)) this.#reach.turns.add('resumed after its lease was taken') })
+  }
+
+  /** app.ts: refuses, waits for what runs, cuts it off, goes. */
+  async #drain ({ gateway: number, graceMs, restartMs }: Extract<Action, { kind: 'drain' }>): Promise<void> {
+    const seat = this.#seats[number]
+    if (seat?.process.alive !== true || seat.gateway.refusing) return
+    const { process, gateway } = seat
+    this.#reach.turns.add('process drained')
+    gateway.refusing = true
+    if (!await gateway.idle(graceMs)) {
+      this.#reach.turns.add('cut off at the end of a drain')
+      gateway.cutOff()
+      await gateway.idle(CUT_OFF_MS)
+    }
+    gateway.stop()
+    process.die()
+    this.#replace(number, restartMs)
+  }
+
+  /** Is there a row that says claimed, by an execution of this process? */
+  #holdsClaim ({ gateway }: Seat): boolean {
+    return Array.from(gateway.executions.values()).some(({ visit, owner, won }) => {
+      const latest = this.#keeper.latest.get(visit.name)
+      return won && latest?.kind === 'claimed' && latest.owner === nameOf(owner)
+    })
+  }
+
+  // -------------------------------------------------------------- the operator
+
+  #operator (): Operator {
+    return new Operator({
+      timeline: this.#timeline,
+      records: this.#arbiter.records,
+      locks: this.#schedule.redis ? this.#redis : NO_LOCKS,
+      route: this.#route,
+      keeper: this.#keeper,
+      answered: record => this.#inTheBooks(record)
+    })
+  }
+
+  /** The answer to what was sent under its last claim, if it is one to keep. */
+  #inTheBooks (record: string): Answer | null {
+    const { events } = this.#keeper
+    const last = events.findLast(event => (event.kind === 'sent' || event.kind === 'claimed') && event.record === record)
+    const sent = last?.kind === 'sent' ? last : null
+    const replied = events.find(event => event.kind === 'replied' && event.execution === sent?.execution && event.means === 'keep')
+    return replied?.kind === 'replied' ? this.#upstream.answers.get(replied.execution) ?? null : null
+  }
+
+  // -------------------------------------------------------------- the end
+
+  /** Until nobody is stopped or away, nothing is executed and nothing is claimed, and every lock has ended since. */
+  async #settleDown (): Promise<void> {
+    const { policy: { leaseMs }, longestLeaseMs, upstreamTimeoutMs } = this.#schedule
+    await this.#timeline.pass(() => this.#seats.every(({ process, gateway }) => process.alive && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
+    await this.#timeline.pass(() => false, leaseMs + LOOK_MS + this.#network.lateMs())
+    const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs + 2 * longestLeaseMs
+    while (this.#timeline.nowMs < endsAtMs && (await this.#isBusy())) await this.#timeline.pass(() => false, LOOK_MS)
+  }
+
+  async #isBusy (): Promise<boolean> {
+    return this.#seats.some(({ gateway }) => gateway.executions.size > 0) || (await this.#rows()).some(({ state }) => state === 'claimed')
+  }
+
+  /** One of each request, one after another: all must get something final now. */
+  async #askOnceMore (): Promise<void> {
+    const { clients, policy } = this.#schedule
+    const distinct = new Map(clients.map(client => [`${client.scope} ${client.key} ${client.body}`, client]))
+    for (const client of distinct.values()) {
+      let told: Told | null | undefined
+      void this.#clients.ask(client, client.gateway, null).then(answer => { told = answer })
+      await this.#timeline.pass(() => told !== undefined, CLIENTS_END_MS)
+      // What this one locked is unlocked behind it.
+      await this.#timeline.pass(() => false, LOOK_MS)
+      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && policy.unknown === 'hold'))
+      if (!fine) this.#trouble.push(`when all was over, ${client.scope} ${client.key} ${client.body} was told ${told?.kind ?? 'nothing'}`)
+    }
+  }
+
+  async #rows (): Promise<NonNullable<History['rows']>> {
+    const details = await this.#arbiter.records.list({ limit: 100 })
+    return details.map(row => ({ record: nameOf(row.id), state: row.state, past: row.past, print: printOfSettled(row) }))
+  }
+
+  #history (rows: History['rows']): History {
+    const rules = rulesOf(this.#schedule, this.#route)
+    return { events: this.#keeper.events, rows, endedAtMs: this.#timeline.nowMs, rulesOf: () => rules }
+  }
+}
+
+/** The ways to the stores and back, some times over. */
+const SCHEDULING_MS = 500
+
+function rulesOf ({ claimWithinMs, clients, faults, network }: Schedule, { idempotency }: GuardedRoute): Rules {
+  const { unknown, retentionMs, unknownRetentionMs, answerWithinMs, inFlight, onMismatch } = idempotency
+  const stoppedMs = faults.reduce((sum, { action }) => action.kind === 'pause' ? sum + action.forMs : sum, 0)
+  // A waiter whose own claim is decided last may have joined others, who asked for something else, before.
+  const claims = 2 + new Set(clients.map(({ body }) => body)).size
+  const answerMs = Math.max(answerWithinMs, inFlight.waitMs) + claims * (claimWithinMs + REDIS_PATIENCE_MS) + stoppedMs + network.slow.ms * 2 + SCHEDULING_MS
+  return { unknown, retentionMs, unknownRetentionMs, answerMs, replaysMismatch: onMismatch.action === 'replay' }
+}

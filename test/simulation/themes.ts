@@ -1,0 +1,191 @@
+/**
+ * The kinds of trouble that a schedule can lean towards: each draws faults, and whatever must stand so that they hit. Draws
+ * only; what a fault does is the business of run.ts and process.ts.
+ */
+import type { Chance } from './chance.ts'
+import { MESSAGE_FAULTS } from './schedule.ts'
+import type { Action, Fault, MessageFault, Moment, OperatorAct, Schedule, Trigger } from './schedule.ts'
+
+/** What is drawn before the theme: it knows how long a lease is and who there is. */
+export interface Draft {
+  readonly chance: Chance
+  readonly gateways: number
+  readonly leaseMs: number
+  readonly longestLeaseMs: number
+  readonly upstreamTimeoutMs: number
+  readonly claimWithinMs: number
+  readonly redis: boolean
+}
+
+type Leaning = Pick<Schedule, 'faults'> & Partial<Schedule>
+
+export interface Theme { readonly name: string, readonly lean: (draft: Draft) => Leaning }
+
+export const THEMES: ReadonlyArray<readonly [weight: number, theme: Theme]> = [
+  [4, { name: 'calm', lean: () => ({ faults: [] }) }],
+  [14, { name: 'death', lean: draft => ({ faults: some(draft, 1, 2, () => at(draft, crash(draft))) }) }],
+  [16, { name: 'stall', lean: draft => ({ faults: some(draft, 1, 2, () => at(draft, pause(draft))) }) }],
+  [14, { name: 'doubt', lean: draft => ({ faults: some(draft, 1, 3, () => message(draft)) }) }],
+  [6, { name: 'late claim', lean: lateClaim }],
+  [12, { name: 'outage', lean: draft => ({ faults: some(draft, 1, 2, () => at(draft, cut(draft))) }) }],
+  [10, { name: 'redis', lean: draft => ({ faults: [...some(draft, 1, 2, () => at(draft, redis(draft))), ...some(draft, 0, 1, () => at(draft, any(draft)))] }) }],
+  [8, { name: 'unsettled', lean: unsettled }],
+  [8, { name: 'operator', lean: operator }],
+  [8, { name: 'queue', lean: queue }],
+  [4, { name: 'drain', lean: draft => ({ faults: some(draft, 1, 2, () => at(draft, drain(draft))) }) }],
+  [18, { name: 'mix', lean: draft => ({ faults: some(draft, 2, 4, () => draft.chance.hit(0.3) ? message(draft) : at(draft, any(draft))) }) }],
+  [2, { name: 'amnesia', lean: amnesia }]
+]
+
+function some (draft: Draft, min: number, max: number, one: () => Fault): Fault[] {
+  return Array.from({ length: draft.chance.whole(min, max) }, one)
+}
+
+// ---------------------------------------------------------------- when
+
+const OPERATIONS: ReadonlyArray<readonly [weight: number, operation: string]> = [
+  [6, 'insert'], [8, 'send'], [7, 'settle'], [4, 'lock'], [3, 'take'], [2, 'swap'], [2, 'unlock'], [2, 'renew'], [1, 'look'], [1, 'confirm'], [1, 'lapse'], [1, 'watch'], [1, 'wake'], [1, 'settleLost']
+]
+const MOMENTS: readonly Moment[] = ['call', 'applied', 'reply']
+/** Most of what happens happens in the first seconds. */
+const EARLY_MS = 9_000
+const STEPS_MAX = 120
+
+function at (draft: Draft, action: Action): Fault {
+  return { trigger: triggerOf(draft), action }
+}
+
+function triggerOf (draft: Draft): Trigger {
+  const { chance } = draft
+  const gateway = gatewayOf(draft)
+  return chance.weighted<Trigger>([
+    [6, { kind: 'call', gateway, operation: chance.weighted(OPERATIONS), nth: chance.weighted([[6, 1], [2, 2], [1, 3]]), moment: chance.one(MOMENTS) }],
+    [2, { kind: 'step', gateway, nth: chance.whole(1, STEPS_MAX) }],
+    [2, { kind: 'time', atMs: chance.whole(0, EARLY_MS) }]
+  ])
+}
+
+function gatewayOf ({ chance, gateways }: Draft): number {
+  return chance.whole(0, gateways - 1)
+}
+
+// ---------------------------------------------------------------- what
+
+function any (draft: Draft): Action {
+  return draft.chance.weighted<(draft: Draft) => Action>([[4, crash], [5, pause], [4, cut], [3, redis], [1, drain], [1, clock]])(draft)
+}
+
+/** Shorter than a lease, about one, and long enough for the whole rest of the story. */
+function aroundALease ({ chance, leaseMs, upstreamTimeoutMs }: Draft): number {
+  return chance.weighted([[2, chance.whole(1, leaseMs)], [4, chance.whole(leaseMs, 2 * leaseMs)], [3, chance.whole(2 * leaseMs, 4 * leaseMs)], [1, upstreamTimeoutMs + 5 * leaseMs]])
+}
+
+function crash (draft: Draft): Action {
+  return { kind: 'crash', gateway: gatewayOf(draft), restartMs: draft.chance.one([50, 500, 2 * draft.leaseMs]) }
+}
+
+function drain (draft: Draft): Action {
+  return { kind: 'drain', gateway: gatewayOf(draft), graceMs: draft.chance.one([0, 50, 1_000, 10_000]), restartMs: draft.chance.one([0, 500]) }
+}
+
+function pause (draft: Draft): Action {
+  return { kind: 'pause', gateway: gatewayOf(draft), forMs: aroundALease(draft), clock: draft.chance.hit(0.75) ? 'runs' : 'stands' }
+}
+
+function clock (draft: Draft): Action {
+  return { kind: 'clock', gateway: gatewayOf(draft), byMs: draft.chance.one([-3_600_000, -900, 900, 5_000, 3_600_000]) }
+}
+
+function cut (draft: Draft): Action {
+  const { chance, gateways, redis } = draft
+  const all = Array.from({ length: gateways }, (_, gateway) => gateway)
+  return {
+    kind: 'cut',
+    gateways: chance.hit(0.4) ? all : [gatewayOf(draft)],
+    ports: redis ? chance.weighted([[5, ['records']], [2, ['locks']], [3, ['records', 'locks']]]) : ['records'],
+    forMs: aroundALease(draft),
+    way: chance.one(['reset', 'hole'])
+  }
+}
+
+function redis (draft: Draft): Action {
+  const { chance, gateways } = draft
+  return chance.weighted<Action>([
+    [3, { kind: 'flush' }],
+    [3, { kind: 'failover', lostMs: chance.one([5, 50, 400]) }],
+    [2, { kind: 'cut', gateways: Array.from({ length: gateways }, (_, gateway) => gateway), ports: ['locks'], forMs: aroundALease(draft), way: chance.one(['reset', 'hole']) }]
+  ])
+}
+
+/** A statement is not on its way for longer than this after its caller gave up (P6). */
+const LATE_MS_MAX = 9_000
+
+function message (draft: Draft): Fault {
+  const { chance, claimWithinMs } = draft
+  const operation = chance.weighted<string>([[8, 'insert'], [4, 'take'], [7, 'settle'], [4, 'confirm'], [4, 'lock'], [2, 'swap'], [2, 'unlock'], [2, 'renew'], [2, 'lapse'], [2, 'look'], [2, 'send'], [1, 'watch']])
+  const fault: MessageFault = chance.one(MESSAGE_FAULTS)
+  const lateMs = chance.weighted([[2, chance.whole(1, claimWithinMs)], [2, chance.whole(claimWithinMs, 3 * claimWithinMs)], [1, chance.whole(claimWithinMs, LATE_MS_MAX)]])
+  return { trigger: { kind: 'call', gateway: gatewayOf(draft), operation, nth: chance.weighted([[5, 1], [2, 2], [1, 3]]), moment: 'call' }, action: { kind: 'message', fault, lateMs } }
+}
+
+// ---------------------------------------------------------------- leanings
+
+/** One claim that is applied just after it was given up: whoever only looks, finds nothing yet, and it stands there later (P6). */
+function lateClaim (draft: Draft): Leaning {
+  const { chance, claimWithinMs } = draft
+  const trigger: Trigger = { kind: 'call', gateway: gatewayOf(draft), operation: 'insert', nth: chance.whole(1, 2), moment: 'call' }
+  const lateMs = claimWithinMs + chance.weighted([[3, chance.whole(10, 300)], [1, chance.whole(1, LATE_MS_MAX)]])
+  return { faults: [{ trigger, action: { kind: 'message', fault: 'late', lateMs } }], network: { baseMs: 1, jitterMs: 5, slow: { share: 0, ms: 0 }, lossShare: 0, wireMs: 0 } }
+}
+
+/** The store goes when the answer comes, for longer than waiters wait for a settle (E6); then something more. */
+function unsettled (draft: Draft): Leaning {
+  const { chance, gateways, leaseMs } = draft
+  const gateway = gatewayOf(draft)
+  const goes: Fault = {
+    trigger: { kind: 'call', gateway, operation: 'settle', nth: 1, moment: 'call' },
+    action: { kind: 'cut', gateways: chance.hit(0.5) ? [gateway] : Array.from({ length: gateways }, (_, each) => each), ports: ['records'], forMs: chance.whole(3_100, 3_000 + 3 * leaseMs), way: chance.one(['reset', 'hole']) }
+  }
+  const then: Fault = { trigger: { kind: 'call', gateway, operation: 'swap', nth: 1, moment: chance.one(['applied', 'reply']) }, action: chance.hit(0.6) ? { kind: 'crash', gateway, restartMs: chance.one([50, 500, 2 * leaseMs]) } : any(draft) }
+  return { faults: [goes, ...chance.hit(0.7) ? [then] : []], redis: !chance.hit(0.1), script: [{ kind: 'answer', status: 201, means: 'keep', afterMs: chance.whole(1, 200) }] }
+}
+
+/** A dispatch that waits for a connection while its lease runs out, unseen if the machine is suspended meanwhile (E0). */
+function queue (draft: Draft): Leaning {
+  const { chance, leaseMs } = draft
+  const gateway = gatewayOf(draft)
+  const waits = chance.whole(Math.round(leaseMs / 3), Math.round(leaseMs * 1.5))
+  const trigger: Trigger = { kind: 'call', gateway, operation: 'send', nth: 1, moment: 'call' }
+  const suspended: Fault = { trigger, action: { kind: 'pause', gateway, forMs: chance.whole(100, 2 * leaseMs), clock: chance.hit(0.7) ? 'stands' : 'runs' } }
+  const unrenewed: Fault = { trigger, action: { kind: 'cut', gateways: [gateway], ports: ['records'], forMs: chance.whole(leaseMs, 3 * leaseMs), way: chance.one(['reset', 'hole']) } }
+  return { faults: [...chance.hit(0.7) ? [suspended] : [], ...chance.hit(0.6) ? [unrenewed] : []], poolMs: [waits, 0, chance.whole(0, leaseMs)] }
+}
+
+/** A process that is silent for as long as an operator needs. */
+function operator (draft: Draft): Leaning {
+  const { chance, leaseMs, upstreamTimeoutMs } = draft
+  const gateway = gatewayOf(draft)
+  const silent: Fault = {
+    trigger: { kind: 'call', gateway, operation: 'send', nth: 1, moment: chance.one(['applied', 'reply']) },
+    action: { kind: 'pause', gateway, forMs: chance.whole(2 * leaseMs, upstreamTimeoutMs + 6 * leaseMs), clock: 'runs' }
+  }
+  return { faults: chance.hit(0.7) ? [silent] : [at(draft, any(draft))], operator: Array.from({ length: chance.whole(1, 3) }, () => operatorAct(chance)) }
+}
+
+/** The arbiter loses a claim that was acknowledged, and nothing else goes wrong: Redis still knows who executes (P7). */
+function amnesia (draft: Draft): Leaning {
+  const { chance } = draft
+  const gateway = gatewayOf(draft)
+  return {
+    faults: [{ trigger: { kind: 'call', gateway, operation: 'send', nth: 1, moment: chance.one(['call', 'applied', 'reply']) }, action: { kind: 'amnesia' } }],
+    redis: true,
+    script: [{ kind: 'answer', status: 201, means: 'keep', afterMs: chance.whole(1, 200) }],
+    poolMs: [],
+    network: { baseMs: 1, jitterMs: 1, slow: { share: 0, ms: 0 }, lossShare: 0, wireMs: 0 },
+    copyTtlMs: 60_000
+  }
+}
+
+export function operatorAct (chance: Chance): OperatorAct {
+  return { kind: chance.weighted([[2, 'complete'], [1, 'consume'], [2, 'release'], [2, 'delete']]), atMs: chance.whole(100, 8_000) }
+}
