@@ -30,7 +30,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'drain.timeout': { min: '0s', max: '24h' },
   timeout: { min: '10ms', max: '24h', why: 'an execution must end' },
   connectTimeout: { min: '10ms', max: '5m' },
-  keepAlive: { min: '1ms', max: '1h' }
+  keepAlive: { min: '0s', max: '1h' }
 }
 
 /** Every duration and size of `tree` (valid by the schema) that is out of its range. */

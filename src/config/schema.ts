@@ -46,7 +46,7 @@ const Upstream = Type.Object({
   url: Type.String({ minLength: 1, description: 'http://host:port or https://host:port, nothing behind it.' }),
   timeout: duration('5m', 'Hard limit of one execution.'),
   connectTimeout: duration('2s', 'Limit of connecting.'),
-  keepAlive: duration('4s', 'How long an idle connection is kept; shorter than the upstream\'s own.'),
+  keepAlive: duration('4s', 'How long an idle connection is kept; shorter than the upstream\'s own. 0s: every guarded request has a connection of its own, for an upstream that answers more often than it is asked.'),
   connections: Type.Integer({ minimum: 1, maximum: 65535, default: 512, description: 'Connections at most.' }),
   host: Type.Enum(['upstream', 'preserve'], { default: 'upstream', description: 'The Host header: the upstream\'s own, or the client\'s.' }),
   requestHeaders: Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192 }), { ...shape, default: {}, description: 'Headers set on every request to this upstream.' })

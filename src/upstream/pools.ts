@@ -69,14 +69,17 @@ function nameOf ({ name, origin, connectionsMax, connectTimeoutMs, keepAliveMs }
   return JSON.stringify([name, origin, connectionsMax, connectTimeoutMs, keepAliveMs])
 }
 
+/** undici knows no zero; where nothing is kept alive the exchange closes its connection itself (sender.ts). */
+const KEEP_ALIVE_MS_MIN = 1
+
 function poolOf (upstream: UpstreamPolicy): Pool {
   return new Pool(upstream.origin, {
     connections: upstream.connectionsMax,
     pipelining: 1,
     allowH2: false,
     connect: connector(upstream.connectTimeoutMs),
-    keepAliveTimeout: upstream.keepAliveMs,
-    keepAliveMaxTimeout: upstream.keepAliveMs
+    keepAliveTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs),
+    keepAliveMaxTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs)
   })
 }
 
