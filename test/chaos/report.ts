@@ -1,8 +1,5 @@
 /** What a run says when it is over: for a terminal, and as the report that is kept with the sources. Pure text. */
-import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { findServer } from '../harness/binaries.ts'
+import { versions } from '../harness/versions.ts'
 import type { ChaosResult } from './run.ts'
 
 /** One mistake breaks hundreds of records; the first ones tell it. */
@@ -69,17 +66,6 @@ ${results.flatMap(({ violations }) => violations).slice(0, VIOLATIONS_SHOWN).map
 
 function rows (entries: ReadonlyArray<[string, number]>): string {
   return entries.map(([name, count]) => `| ${name} | ${count} |`).join('\n')
-}
-
-function versions (): string[] {
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { readonly version: string }
-  return [`onceway ${version}`, `Node ${process.version}`, versionOf('postgres', 'postgres'), versionOf('redis', 'redis-server')]
-}
-
-function versionOf (server: 'postgres' | 'redis', file: string): string {
-  const source = findServer(server)
-  if (source.kind !== 'binaries') return `${server} from a container`
-  return spawnSync(join(source.directory, file), ['--version'], { encoding: 'utf8' }).stdout.trim().split(' malloc')[0] ?? server
 }
 
 function counts (of: Readonly<Record<string, number>>): string {

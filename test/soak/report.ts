@@ -1,9 +1,6 @@
 /** What a soak says when it is over: for a terminal, and as the report that is kept with the sources. Pure but for versions. */
-import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
-import { join } from 'node:path'
-import { findServer } from '../harness/binaries.ts'
+import { versions } from '../harness/versions.ts'
 import type { SoakResult } from './run.ts'
 import type { Sample } from './sampler.ts'
 import { median } from './verdict.ts'
@@ -87,15 +84,4 @@ function rowsOf (samples: readonly Sample[]): Sample[] {
 
 function busyOf (samples: readonly Sample[]): number {
   return samples.length === 0 ? 0 : median(samples.map(({ values }) => values['busy'] ?? 0))
-}
-
-function versions (): string[] {
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { readonly version: string }
-  return [`onceway ${version}`, `Node ${process.version}`, versionOf('postgres', 'postgres'), versionOf('redis', 'redis-server')]
-}
-
-function versionOf (server: 'postgres' | 'redis', file: string): string {
-  const source = findServer(server)
-  if (source.kind !== 'binaries') return `${server} from a container`
-  return spawnSync(join(source.directory, file), ['--version'], { encoding: 'utf8' }).stdout.trim().split(' sha=')[0] ?? server
 }
