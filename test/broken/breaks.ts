@@ -61,7 +61,7 @@ export const BREAKS: readonly Break[] = [
   {
     name: 'accept-any-owner',
     does: 'lets any execution settle a record, whoever has claimed it',
-    breaks: ['I3', 'I4', 'I7', 'I10', 'I11'],
+    breaks: ['I1', 'I3', 'I4', 'I7', 'I10', 'I11'],
     patches: [
       { file: 'core/protocol.ts', find: "    case 'settle': return holds(event.settlement.token, row) ? null : 'token'\n", replace: "    case 'settle': return null\n" },
       { file: 'store/postgres/settles.ts', find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state', replace: '   where (r.state' }
