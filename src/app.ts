@@ -13,7 +13,7 @@ import type { Config } from './config/config.ts'
 import type { GuardedRoute } from './core/policy.ts'
 import { StartError } from './errors.ts'
 import { Gateway } from './gateway/gateway.ts'
-import { pause } from './gateway/patience.ts'
+import { pause, within } from './gateway/patience.ts'
 import type { World } from './gateway/world.ts'
 import { createAdmin } from './http/admin.ts'
 import type { Readiness } from './http/admin.ts'
@@ -152,7 +152,9 @@ async function drain (config: Config, gateway: Gateway, server: FastifyInstance,
     gateway.cutOff()
     await gateway.idle(CUT_OFF_MS)
   }
-  await Promise.race([closed, pause(SYSTEM_CLOCK, Math.max(ANSWERS_MS, endsAt - performance.now()))])
+  // Connections whose requests wait for an execution elsewhere stay open until they are answered; at the end they are told so.
+  if (!await within(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then(ended => ended === true)) gateway.part()
+  await Promise.race([closed, pause(SYSTEM_CLOCK, ANSWERS_MS)])
   server.server.closeAllConnections()
 }
 

@@ -46,7 +46,7 @@ export class Service {
     try {
       more = await round()
     } catch (error) {
-      log.warn({ service: name, error: error instanceof Error ? error.message : String(error) }, 'background round failed')
+      log.warn({ background: name, error: error instanceof Error ? error.message : String(error) }, 'background round failed')
     }
     this.#arm(more ? MORE_PAUSE_MS : everyMs)
   }

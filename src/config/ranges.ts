@@ -24,7 +24,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'copies.ttl': { min: '1s', max: '1d', why: 'the row is the memory, Redis is not' },
   'copies.bytesMax': { min: '0B', max: '16MiB' },
   'limits.bufferedBytes': { min: '1MiB', max: '64GiB' },
-  'limits.unsettledBytes': { min: '0B', max: '64GiB' },
+  'limits.unsettledBytes': { min: '1B', max: '64GiB' },
   'limits.eventLoopDelay': { min: '0s', max: '1m' },
   'drain.delay': { min: '0s', max: '1h' },
   'drain.timeout': { min: '0s', max: '24h' },

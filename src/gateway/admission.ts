@@ -1,6 +1,7 @@
 /**
- * What is looked at before anything is claimed: framing, the caller's scope, the gateway's own bounds, the body (read in
- * full and bounded, E0) and the fingerprint. Refusals cost nothing and leave nothing behind.
+ * What is looked at before anything is claimed: framing, the caller's scope, the body (read in full and bounded,
+ * E0) and the fingerprint. How much may be executed at once is asked in handle.ts, where retries are told apart.
+ * Refusals cost nothing and leave nothing behind.
  */
 import { fingerprintOf } from '../core/fingerprint.ts'
 import type { Asked } from '../core/fingerprint.ts'

@@ -29,7 +29,7 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
   const lock: Lock = { owner: execution.owner, fingerprint: visit.claim.fingerprint, lockedAtMs: clock.wallMs() }
   const askedAtMs = clock.monotonicMs()
   const found = await locks.lock(visit.id, lock, visit.claim.leaseMs)
-  const early = await verdictOfRedis(gateway, execution, found, askedAtMs)
+  const early = await verdictOfRedis(gateway, execution, found, askedAtMs, lock.lockedAtMs)
   if (early !== null) return early
   const decided = await claimRow(gateway, execution)
   // Also where Redis was unavailable: the lock may stand and its reply be lost, and the others would find it for a lease.
@@ -37,7 +37,7 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
   return decided.verdict
 }
 
-/** For a request that may not be claimed here any more (a drain): what its row says. null: it would have to be claimed. */
+/** For a request that may not be claimed here (a drain, a full house): what its row says. null: it would have to be claimed. */
 export async function verdictWithoutClaim (gateway: Gateway, visit: Visit): Promise<Verdict | null> {
   const askedAtMs = gateway.world.clock.monotonicMs()
   const row = await gateway.world.records.look(visit.id).catch(() => null)
@@ -66,22 +66,22 @@ const NOBODY = Buffer.alloc(0)
 // ---------------------------------------------------------------- what Redis says
 
 /** null: Redis does not decide; ask the arbiter. */
-async function verdictOfRedis (gateway: Gateway, execution: Execution, found: LockResult, askedAtMs: number): Promise<Verdict | null> {
+async function verdictOfRedis (gateway: Gateway, execution: Execution, found: LockResult, askedAtMs: number, askedAtWallMs: number): Promise<Verdict | null> {
   switch (found.kind) {
     case 'locked':
     case 'mine':
     case 'unavailable': return null
-    case 'copy': return verdictOfCopy(gateway, execution, found.copy, askedAtMs)
+    case 'copy': return verdictOfCopy(gateway, execution, found.copy, askedAtMs, askedAtWallMs)
     case 'unsettled': return adopt(gateway, execution, found.copy)
     case 'lock': return verdictOfLock(gateway, execution, found.lock)
   }
 }
 
 /** null: written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
-function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number): Verdict | null {
+function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Verdict | null {
   const comparison = same(execution, copy.fingerprint)
   if (comparison === 'unknown') return null
-  gateway.recent.keepCopy(execution.visit.name, copy, execution.visit.claim.leaseMs, askedAtMs)
+  gateway.recent.keepCopy(execution.visit.name, copy, execution.visit.claim.leaseMs, askedAtMs, askedAtWallMs)
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
@@ -237,7 +237,7 @@ function replay (gateway: Gateway, execution: Execution, row: Row): RowVerdict {
   const answer = storedAnswer(row)
   if (answer === null) return undecodable(gateway, execution)
   const leaseMs = execution.visit.claim.leaseMs
-  gateway.recent.keepRow(execution.visit.name, row, answer, leaseMs, execution.askedAtMs)
+  gateway.recent.keepRow(execution.visit.name, row, answer, leaseMs, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
   return {
     verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs, execution.askedAtMs) },
     lock: 'copy',

@@ -45,6 +45,8 @@ export class Gateway {
   waiters = 0
   /** true: new guarded requests are refused (the drain has passed its delay). */
   refusing = false
+  /** true: the drain is over; whoever still waits for an execution elsewhere is told that it is in flight. */
+  parting = false
   /** true: the stores are going. What could not be written until now is left to its lease. */
   stopped = false
 
@@ -225,6 +227,12 @@ export class Gateway {
       execution.cancelled = true
       execution.sending?.cancel('DRAIN', true)
     }
+  }
+
+  /** The drain is over for those who wait for somebody else's execution too: its outcome is no affair of this process. */
+  part (): void {
+    this.parting = true
+    this.watches.wakeAll()
   }
 
   /** Between two tries; ends at once when the gateway stops, so that no try outlives the stores. */

@@ -55,7 +55,7 @@ async function attend (gateway: Gateway, visit: Visit): Promise<Outcome> {
       left ??= visit.gone().then(() => true)
       const alone = await Promise.race([left, watch.changed(Math.min(pollMs, Math.max(1, patienceLeftMs())))])
       leaveWait(gateway)
-      if (alone === true) return outcome
+      if (alone === true || gateway.parting) return outcome
       pollMs = Math.min(pollMs * 2, POLL_LONGEST_MS)
     }
   } finally {
@@ -69,15 +69,15 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   if (recent !== null) return fromRecent(visit, recent)
   const running = gateway.executions.get(visit.name)
   if (running !== undefined) return join(gateway, visit, running, patienceMs)
-  if (gateway.refusing) return withoutClaim(gateway, visit)
-  if (gateway.unsettled.full || gateway.executions.size >= gateway.world.limits.executions) return rejected('overloaded')
+  if (gateway.refusing) return withoutClaim(gateway, visit, { kind: 'rejected', code: 'draining', close: true })
+  if (gateway.unsettled.full || gateway.executions.size >= gateway.world.limits.executions) return withoutClaim(gateway, visit, rejected('overloaded'))
   return begin(gateway, visit)
 }
 
-/** The drain refuses claims, not answers: who has waited for an execution elsewhere gets what its row says, or waits on. */
-async function withoutClaim (gateway: Gateway, visit: Visit): Promise<Outcome> {
+/** A drain and a full house refuse claims, not answers: a retry gets what its row says, or waits for an execution elsewhere. */
+async function withoutClaim (gateway: Gateway, visit: Visit, refusal: Outcome): Promise<Outcome> {
   const verdict = await verdictWithoutClaim(gateway, visit)
-  return verdict === null ? { kind: 'rejected', code: 'draining', close: true } : fromVerdict(verdict)
+  return verdict === null ? refusal : fromVerdict(verdict)
 }
 
 // ---------------------------------------------------------------- an execution of one's own

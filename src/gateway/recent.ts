@@ -39,30 +39,31 @@ export class RecentAnswers {
   }
 
   /** After an acknowledged settle. */
-  keepSettled (name: string, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number, askedAtMs: number): void {
-    this.#keep(name, copy, keepLeftMs - leaseMs, leaseMs, askedAtMs)
+  keepSettled (name: string, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
+    this.#keep(name, copy, keepLeftMs - leaseMs, leaseMs, askedAtMs, askedAtWallMs)
   }
 
   /** After a look at the committed row. */
-  keepRow (name: string, row: Row, answer: Answer, leaseMs: number, askedAtMs: number): void {
+  keepRow (name: string, row: Row, answer: Answer, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
     const state = row.state === 'consumed' ? 'consumed' : 'completed'
-    this.#keep(name, { state, fingerprint: row.fingerprint, answer }, (row.keepLeftMs ?? 0) - leaseMs, leaseMs, askedAtMs)
+    this.#keep(name, { state, fingerprint: row.fingerprint, answer }, (row.keepLeftMs ?? 0) - leaseMs, leaseMs, askedAtMs, askedAtWallMs)
   }
 
   /** From Redis, whose copies end one lease before the row. */
-  keepCopy (name: string, copy: Copy, leaseMs: number, askedAtMs: number): void {
-    const sinceMs = this.#clock.monotonicMs() - askedAtMs
-    this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs() + sinceMs, leaseMs, askedAtMs)
+  keepCopy (name: string, copy: Copy, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
+    const sinceMs = Math.max(this.#clock.monotonicMs() - askedAtMs, this.#clock.wallMs() - askedAtWallMs)
+    this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs() + sinceMs, leaseMs, askedAtMs, askedAtWallMs)
   }
 
   /** Everything counts from before the statement: this process may have been stopped between its reply and now. */
-  #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'>, leftMs: number, leaseMs: number, askedAtMs: number): void {
+  #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'>, leftMs: number, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
     const { state, fingerprint, answer } = settled
     const now = this.#clock.monotonicMs()
-    const endsAtMs = askedAtMs + Math.min(leftMs, leaseMs)
-    if (endsAtMs <= now) return
     const wallMs = this.#clock.wallMs()
-    this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: wallMs + leftMs - (now - askedAtMs), endsAtMs, endsAtWallMs: wallMs + endsAtMs - now })
+    const sinceMs = Math.max(now - askedAtMs, wallMs - askedAtWallMs)
+    const endsAtMs = now + Math.min(leftMs, leaseMs) - sinceMs
+    if (endsAtMs <= now) return
+    this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: wallMs + leftMs - sinceMs, endsAtMs, endsAtWallMs: wallMs + endsAtMs - now })
   }
 }
 

@@ -31,7 +31,7 @@ type Stored = Extract<Settled, { kind: 'stored' }>
 
 type Settled =
   /** `askedAtMs`: monotonic, before the statement that said so. */
-  | { readonly kind: 'stored', readonly keepLeftMs: number, readonly askedAtMs: number }
+  | { readonly kind: 'stored', readonly keepLeftMs: number, readonly askedAtMs: number, readonly askedAtWallMs: number }
   /** Stored, but less than was asked: the store refuses the content for ever (P7). */
   | { readonly kind: 'degraded' }
   /** The record is somebody else's now, or gone. */
@@ -52,7 +52,7 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   // Settled: a renewal would only find that there is nothing left to renew.
   gateway.leases.drop(execution)
   const copy = settled.kind === 'stored' ? copyOf(execution, plan) : null
-  if (copy !== null && settled.kind === 'stored') gateway.recent.keepSettled(execution.visit.name, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs)
+  if (copy !== null && settled.kind === 'stored') gateway.recent.keepSettled(execution.visit.name, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs, settled.askedAtWallMs)
   // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
   else if (settled.kind !== 'abandoned') await gateway.world.locks.unlock(execution.visit.id, execution.owner)
   gateway.leave(execution)
@@ -200,13 +200,14 @@ async function settleUntilDone (gateway: Gateway, execution: Execution, wanted: 
 async function settleOnce (gateway: Gateway, execution: Execution, settlement: Settlement): Promise<Settled> {
   const { records, clock } = gateway.world
   const askedAtMs = clock.monotonicMs()
+  const askedAtWallMs = clock.wallMs()
   let result = await records.settle(settlement)
   if (result.kind === 'refused' && result.row === null) {
     if (settlement.outcome === 'released' || mayBeSwept(execution, settlement, clock)) return { kind: 'fenced', row: null }
     result = await records.settleLost(settlement, execution.claim, execution.ageMs(clock))
   }
-  if (result.kind === 'settled') return { kind: 'stored', keepLeftMs: result.keepLeftMs, askedAtMs }
-  return refusedBy(execution, settlement, result.row, askedAtMs)
+  if (result.kind === 'settled') return { kind: 'stored', keepLeftMs: result.keepLeftMs, askedAtMs, askedAtWallMs }
+  return refusedBy(execution, settlement, result.row, askedAtMs, askedAtWallMs)
 }
 
 /**
@@ -214,19 +215,21 @@ async function settleOnce (gateway: Gateway, execution: Execution, settlement: S
  * would bring it back. Where another attempt may have settled it since, its upstream may have asked for as little as two
  * leases of retention (core/disposition.ts), after the lease that was granted here last. What is done by hand, the store knows.
  */
-function mayBeSwept (execution: Execution, { keepMs }: Settlement, clock: Clock): boolean {
+function mayBeSwept (execution: Execution, { keepMs, outcome }: Settlement, clock: Clock): boolean {
   const { unknown, retentionMs, unknownRetentionMs, leaseMs } = execution.visit.route.idempotency
   if (execution.ageMs(clock) >= Math.min(keepMs, retentionMs, unknownRetentionMs)) return true
-  return unknown === 'retry' && execution.sinceGrantMs(clock) >= LEASES_TO_SWEPT * leaseMs
+  // An indeterminate outcome whose reply was lost is taken at once, without waiting for a lease.
+  const leases = outcome === 'indeterminate' ? LEASES_TO_SWEPT - 1 : LEASES_TO_SWEPT
+  return unknown === 'retry' && execution.sinceGrantMs(clock) >= leases * leaseMs
 }
 
 /** One until it can be lapsed and taken, two of retention. */
 const LEASES_TO_SWEPT = 3
 
 /** Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. */
-function refusedBy (execution: Execution, settlement: Settlement, row: Row | null, askedAtMs: number): Settled {
+function refusedBy (execution: Execution, settlement: Settlement, row: Row | null, askedAtMs: number, askedAtWallMs: number): Settled {
   const mine = row !== null && row.owner.equals(execution.owner) && row.attempt === execution.attempt
-  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator') return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs, askedAtMs }
+  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator') return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs, askedAtMs, askedAtWallMs }
   return { kind: 'fenced', row }
 }
 

@@ -32,6 +32,11 @@ export class Watches {
     }
   }
 
+  /** Everybody who waits looks now. */
+  wakeAll (): void {
+    for (const { listeners } of this.#subscriptions.values()) for (const listener of Array.from(listeners)) listener()
+  }
+
   #subscribe (id: Buffer, name: string): Subscription {
     const listeners = new Set<() => void>()
     const standing = this.#world.locks.watch(id, () => { for (const listener of Array.from(listeners)) listener() })

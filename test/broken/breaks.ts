@@ -86,7 +86,7 @@ export const BREAKS: readonly Break[] = [
     patches: [{
       file: 'gateway/execution.ts',
       find: 'const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs\n',
-      replace: 'const may = !execution.cancelled || suspended || leaseMs * MARGIN_SHARE < 0\n'
+      replace: 'const may = !execution.cancelled || (suspended && leaseMs < 0)\n'
     }]
   },
   {

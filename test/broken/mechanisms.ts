@@ -26,9 +26,9 @@ export const MECHANISMS: readonly Break[] = [
   },
   {
     name: 'redis-errors-are-locks',
-    does: 'takes an error of Redis for a lock that was won',
+    does: 'takes an error of Redis for a lock of somebody else',
     breaks: ['P2'],
-    patches: [{ file: 'store/redis/locks.ts', find: "    if (reply === undefined) return { kind: 'unavailable' }\n", replace: "    if (reply === undefined) return { kind: 'locked' }\n" }]
+    patches: [{ file: 'store/redis/locks.ts', find: "    if (reply === undefined) return { kind: 'unavailable' }\n", replace: "    if (reply === undefined) return { kind: 'lock', lock: { ...lock, owner: Buffer.alloc(16) } }\n" }]
   },
   {
     name: 'dead-claims-freed',

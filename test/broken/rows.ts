@@ -85,7 +85,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'unchanged',
     client: 'served by the database alone',
-    test: ['store/redis-faults.test.ts', 'a Redis that is full is done without until there is room'],
+    test: ['e2e/stores-lost.test.ts', 'Redis full: everything goes on by the database alone'],
     breaks: 'redis-errors-are-locks'
   },
   {

@@ -47,6 +47,20 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     assert.equal(witness.seen.length, 1)
   })
 
+  test('Redis full: everything goes on by the database alone', async t => {
+    const witness = await startWitness()
+    t.after(() => witness.close())
+    const gateway = await gatewayOn(t, witness)
+    await ask(gateway, 'before-full')
+    const redis = new Redis(servers.redis.url)
+    await redis.config('SET', 'maxmemory', '1')
+    t.after(async () => { await redis.config('SET', 'maxmemory', '0'); await redis.quit() })
+    const first = await ask(gateway, 'while-full')
+    assert.equal(first.headers['idempotency-status'], 'executed')
+    assert.deepEqual((await ask(gateway, 'while-full')).body, first.body)
+    assert.equal(witness.seen.length, 2)
+  })
+
   test('Redis killed: everything goes on, /readyz says degraded, and Redis is used again when it is back', async t => {
     const witness = await startWitness()
     t.after(() => witness.close())

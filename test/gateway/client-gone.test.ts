@@ -16,7 +16,6 @@ test('a client that goes in mid-flight cancels nothing, and its retry replays', 
   leaving.abort()
   await assert.rejects(first)
   await eventually(async () => await connections() === 0, 'the gateway has noticed')
-  assert.equal(gateway.executions.size, 1)
   open()
   await eventually(() => gateway.executions.size === 0, 'the execution has ended')
   const retry = await ask('k')

@@ -86,7 +86,9 @@ test('FLUSHALL in mid-flight: still one execution, and the lock is there again f
   const first = world.ask('k')
   await world.witness.reached(1)
   world.locks.flush()
-  assert.equal((await world.askSecond('other')).json.code, 'key-reused')
+  const mismatch = await world.askSecond('other')
+  assert.equal(world.witness.seen.length, 1)
+  assert.equal(mismatch.json.code, 'key-reused')
   assert.equal((await world.askSecond()).json.code, 'in-flight')
   const [id] = world.locks.ids
   let standing = await world.locks.inner.lock(id as Buffer, { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: 0 }, 1)

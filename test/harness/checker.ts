@@ -4,7 +4,7 @@
  * no gateway, so that simulations and runs with real processes are held to the same sentences.
  */
 import { isWatched, livesOf } from './history.ts'
-import type { EventOf, History, Life, Placed, Rules, Told } from './history.ts'
+import type { History, Life, Placed, Rules, Told } from './history.ts'
 
 export interface Violation { readonly invariant: Invariant, readonly record: string, readonly detail: string }
 
@@ -40,9 +40,11 @@ interface Answer extends Told {
   readonly call: string
   readonly place: number
   readonly atMs: number
-  readonly request: EventOf<'asked'>
+  readonly request: Placed<'asked'>
   /** The life that it came from: its execution's, else the one that was current. */
   readonly life: Life | null
+  /** Those that were current at some time while it was waited for: an answer that names no execution may be of any of them. */
+  readonly lives: readonly Life[]
   readonly sent: Placed<'sent'> | null
 }
 
@@ -67,14 +69,17 @@ function viewOf (history: History): View {
 }
 
 function answersOf (history: History, lives: Map<string, Life[]>, sendings: Map<number, Placed<'sent'>>): Answer[] {
-  const requests = new Map(history.events.filter(event => event.kind === 'asked').map(event => [event.call, event]))
+  const requests = new Map<string, Placed<'asked'>>()
+  history.events.forEach((event, place) => { if (event.kind === 'asked') requests.set(event.call, { ...event, place }) })
   return history.events.flatMap((event, place) => {
     const request = event.kind === 'told' ? requests.get(event.call) : undefined
     if (event.kind !== 'told' || request === undefined) return []
     const sent = event.told.execution === null ? null : sendings.get(event.told.execution) ?? null
     const own = lives.get(request.record) ?? []
     const life = sent === null ? own.findLast(candidate => beginOf(candidate) < place) : own.find(candidate => candidate.sendings.includes(sent))
-    return [{ ...event.told, call: event.call, place, atMs: event.atMs, request, life: life ?? null, sent }]
+    const begun = own.filter(candidate => beginOf(candidate) < place)
+    const current = begun.filter((_, index) => { const next = begun[index + 1]; return next === undefined || beginOf(next) > request.place })
+    return [{ ...event.told, call: event.call, place, atMs: event.atMs, request, life: life ?? null, lives: current, sent }]
   })
 }
 
@@ -281,7 +286,7 @@ function * storedMeansStored (view: View): Generator<Finding> {
   for (const answer of view.answers) {
     const outcome = isStored(answer) ? 'completed' : answer.kind === 'tombstone' ? 'consumed' : null
     if (!view.watched || outcome === null) continue
-    const settles = answer.life?.settles ?? []
+    const settles = isStored(answer) ? answer.life?.settles ?? [] : answer.lives.flatMap(life => life.settles)
     const written = settles.some(settled => settled.outcome === outcome && settled.place < answer.place && (outcome === 'consumed' || settled.print === answer.print))
     if (!written) yield { record: answer.request.record, detail: `call ${answer.call} was told ${answer.kind}, and no such answer had been written` }
   }

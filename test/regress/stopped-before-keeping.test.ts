@@ -23,11 +23,14 @@ interface Stopped extends Shared {
   readonly stopAfterReply: Fault
 }
 
-async function start (t: TestContext): Promise<Stopped> {
+/** Stopped: its clocks go on together. Suspended with its machine: only the wall clock has moved. */
+type Way = 'stall' | 'suspend'
+
+async function start (t: TestContext, way: Way = 'stall'): Promise<Stopped> {
   const shared = await startShared(t, { policy: { retentionMs: RETENTION_MS, leaseMs: LEASE_MS } })
   const stopAfterReply: Fault = async proceed => {
     const reply = await proceed()
-    shared.clock.stall(RETENTION_MS)
+    shared.clock[way](RETENTION_MS)
     return reply
   }
   return { ...shared, stopAfterReply }
@@ -44,9 +47,9 @@ function assertNewLife ({ witness }: Shared, answer: Called): void {
   assert.deepEqual(witness.seen.map(seen => [seen.body.toString(), seen.headers['idempotency-attempt']]), [['same', '1'], ['later', '1']])
 }
 
-for (const [who, other] of [['itself', false], ['another process', true]] as const) {
-  test(`a process stopped after the settle's reply keeps nothing of that life: not for ${who}`, async t => {
-    const world = await start(t)
+for (const [who, other, what, way] of [['itself', false, 'stopped', 'stall'], ['another process', true, 'stopped', 'stall'], ['itself', false, 'suspended', 'suspend'], ['another process', true, 'suspended', 'suspend']] as const) {
+  test(`a process ${what} after the settle's reply keeps nothing of that life: not for ${who}`, async t => {
+    const world = await start(t, way)
     const [one, two] = [await world.startProcess(), await world.startProcess()]
     world.records.faults.set('settle', firstly(1, world.stopAfterReply))
     assert.equal((await one.ask('k')).json.id, 1)
@@ -54,8 +57,8 @@ for (const [who, other] of [['itself', false], ['another process', true]] as con
     assertNewLife(world, await (other ? two : one).ask('k', { body: 'later' }))
   })
 
-  test(`a process stopped after its look at the row keeps nothing of that life: not for ${who}`, async t => {
-    const world = await start(t)
+  test(`a process ${what} after its look at the row keeps nothing of that life: not for ${who}`, async t => {
+    const world = await start(t, way)
     const locks = new MemoryLocks({ nowMs: world.clock.wallMs })
     const [first, one, two] = [await world.startProcess(), await world.startProcess({ locks }), await world.startProcess({ locks })]
     await first.ask('k')

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import type { IdempotencyPolicy } from '../../src/core/policy.ts'
 import type { Claim } from '../../src/core/record.ts'
+import type { GatewayLimits } from '../../src/gateway/world.ts'
 import { StoreOverloaded } from '../../src/errors.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
@@ -25,8 +26,8 @@ export interface Shared {
   readonly records: FaultyStore
   readonly inner: MemoryStore
   readonly locks: MemoryLocks
-  /** One more process on the same stores, or on those that are given. */
-  readonly startProcess: (stores?: { readonly records?: RecordStore, readonly locks?: LockStore }) => Promise<Process>
+  /** One more process on the same stores, or on those that are given, within these limits. */
+  readonly startProcess: (world?: { readonly records?: RecordStore, readonly locks?: LockStore, readonly limits?: GatewayLimits }) => Promise<Process>
 }
 
 /** More than the longest pause between two tries to settle or to release. */
@@ -47,8 +48,8 @@ export async function startShared (t: TestContext, options: { readonly policy?: 
     for (const gateway of started) await gateway.close()
     await witness.close()
   })
-  const startProcess: Shared['startProcess'] = async stores => {
-    const gateway = await startGateway(t, { background: false, routes: [guardedRoute(witness.url, options.policy)], world: { clock, records: records.store, locks, ...stores } })
+  const startProcess: Shared['startProcess'] = async world => {
+    const gateway = await startGateway(t, { background: false, routes: [guardedRoute(witness.url, options.policy)], world: { clock, records: records.store, locks, ...world } })
     started.push(gateway)
     return { ...gateway, ask: async (key, more = {}) => call(gateway.url, '/things', { body: 'same', ...more, headers: { 'Idempotency-Key': key, ...more.headers } }) }
   }

@@ -60,7 +60,7 @@ function versionOf (): string {
 
 function wholeNumber (name: string, text: string): number {
   const number = Number(text)
-  if (/^\d+$/.test(text) && Number.isSafeInteger(number)) return number
-  process.stderr.write(`--${name} is a whole number\n${USAGE}\n`)
+  if (/^\d+$/.test(text) && Number.isSafeInteger(number) && (number > 0 || name === 'seed' || name === 'replay')) return number
+  process.stderr.write(`--${name} is a whole number${name === 'seed' || name === 'replay' ? '' : ' above 0'}\n${USAGE}\n`)
   return process.exit(2)
 }

@@ -94,7 +94,7 @@ export async function insertLost (session: Session, { settlement, claim, ageMs }
     notAfter, session.lockTimeout,
     token.id, outcome, token.owner, token.attempt, fingerprint.alg, fingerprint.value, claim.leaseMs, Math.round(claim.unknownKeepMs), Math.round(claim.quarantineMs),
     about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText,
-    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null, nowSeconds - ageMs / 1000
+    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null, nowSeconds - (ageMs + claim.leaseMs) / 1000
   ])
   return rows.length > 0
 }
