@@ -30,7 +30,7 @@ export function reported (results: readonly ChaosResult[], args: readonly string
   }
   return `# Chaos run
 
-\`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${sum(({ seconds }) => seconds) / 60} minutes under faults over ${results.length} seeds,
+\`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${Math.round(sum(({ seconds }) => seconds) / 60)} minutes under faults over ${results.length} seeds,
 **${sum(({ violations }) => violations.length)} violations** of I1–I11.
 
 ${versions().map(line => `* ${line}`).join('\n')}

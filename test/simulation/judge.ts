@@ -42,11 +42,12 @@ const SILENCING: ReadonlySet<string> = new Set(['crash', 'drain', 'pause', 'cut'
 
 /** One message may get lost or come late: whoever doubts its claim confirms it or takes it back. After two the lease may end first. */
 const LOST_MESSAGES_MAX = 1
-/** A released row that is swept while its own claim is still on its way is claimed once more, until the second release. */
+/** A released row that is swept, or deleted by hand and swept, while its own claim is still on its way is claimed once more, until the second release. */
 const ON_ITS_WAY_MS = 12_000
 
 /** P6: where everybody lives and reaches the stores, what was never sent is not called unknown. */
 function unknownUnsent ({ faults, network, policy }: Schedule, { events }: History): Wrong[] {
+  if (events.some(({ kind }) => kind === 'deleted')) return []
   const lost = faults.filter(({ action }) => action.kind === 'message' && action.fault !== 'refused').length
   if (lost > LOST_MESSAGES_MAX || policy.retentionMs < ON_ITS_WAY_MS || network.lossShare > 0 || network.slow.share > 0 || faults.some(({ action }) => SILENCING.has(action.kind))) return []
   const sent = new Set(events.filter((event): event is EventOf<'sent'> => event.kind === 'sent').map(({ record }) => record))
