@@ -1,5 +1,6 @@
 /** What a run says when it is over: for a terminal, and as the report that is kept with the sources. Pure text. */
 import { versions } from '../harness/versions.ts'
+import { ROUTES } from './routes.ts'
 import type { ChaosResult } from './run.ts'
 
 /** One mistake breaks hundreds of records; the first ones tell it. */
@@ -34,6 +35,10 @@ export function reported (results: readonly ChaosResult[], args: readonly string
 **${sum(({ violations }) => violations.length)} violations** of I1–I11.
 
 ${versions().map(line => `* ${line}`).join('\n')}
+
+Real gateway processes behind the run's own TCP proxies, one Postgres (its directory in memory, fsync on) and one Redis, an upstream
+that writes down and syncs every execution before it answers, and clients that retry. Side by side on every gateway:
+${ROUTES.map(({ name, unknown, weight }) => `\`${name}\` (\`unknown: ${unknown}\`, ${weight} % of the keys)`).join(', ')}.
 
 | seed | faults | keys | requests | executions | worst answer | violations |
 |---|---|---|---|---|---|---|
