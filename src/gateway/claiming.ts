@@ -106,7 +106,7 @@ async function adopt (gateway: Gateway, execution: Execution, copy: UnsettledCop
   const comparison = same(execution, copy.fingerprint)
   const askedAtMs = gateway.world.clock.monotonicMs()
   // A settle may take longer than a claim has: the answer is at hand, and must not become a 503. The settle goes on.
-  const settling = settleCopy(gateway, execution, token, copy).catch(() => 'unreachable' as const)
+  const settling = adoptOnce(gateway, execution, token, copy)
   const settled = await within(gateway.world.clock, gateway.world.claimWithinMs * ADOPTING_SHARE, settling)
   if (settled === 'unreachable' || settled === OUT_OF_PATIENCE) {
     return comparison === 'same' ? { kind: 'unsettled', answer: copy.answer } : { kind: 'unavailable', nothingKnows: false }
@@ -116,6 +116,16 @@ async function adopt (gateway: Gateway, execution: Execution, copy: UnsettledCop
   if (comparison === 'unknown') return { kind: 'unknown', timedOut: false }
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.expiresAtMs(settled.keepLeftMs, execution.visit.claim.leaseMs, askedAtMs) }
+}
+
+/** One at a time for each copy: retries that have given up must not queue up settles behind them while the arbiter hangs. */
+function adoptOnce (gateway: Gateway, execution: Execution, token: Token, copy: UnsettledCopy): Promise<SettleResult | 'unreachable'> {
+  const name = `${execution.visit.name} ${copy.owner.toString('hex')}`
+  const running = gateway.adopting.get(name)
+  if (running !== undefined) return running
+  const settling = settleCopy(gateway, execution, token, copy).catch(() => 'unreachable' as const).finally(() => { gateway.adopting.delete(name) })
+  gateway.adopting.set(name, settling)
+  return settling
 }
 
 /**

@@ -6,7 +6,7 @@ import { encodeHeaders } from '../core/codec.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import type { Answer, Settlement, Token } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { Copy, Lapsed } from '../ports.ts'
+import type { Copy, Lapsed, SettleResult } from '../ports.ts'
 import { Budget } from './budget.ts'
 import { Contact } from './contact.ts'
 import { execute, Execution } from './execution.ts'
@@ -38,6 +38,8 @@ export class Gateway {
   readonly contact: Contact
   readonly watches: Watches
   readonly scopeSplits = new ScopeSplits()
+  /** Unsettled copies that are being settled just now, by record and owner. */
+  readonly adopting = new Map<string, Promise<SettleResult | 'unreachable'>>()
   readonly buffered: Budget
   readonly unsettled: Budget
   readonly #background = new Set<Promise<void>>()

@@ -109,9 +109,9 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I11', 'I3', 'I7'],
     patches: [{
       file: 'gateway/claiming.ts',
-      find: '  const settling = settleCopy(gateway, execution, token, copy)',
+      find: '  const settling = adoptOnce(gateway, execution, token, copy)',
       replace: `  if (comparison === 'same') return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.world.clock.wallMs() + copy.keepMs }
-  const settling = settleCopy(gateway, execution, token, copy)`
+  const settling = adoptOnce(gateway, execution, token, copy)`
     }]
   }
 ]

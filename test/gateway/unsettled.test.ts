@@ -146,6 +146,27 @@ for (const [what, keep] of [['of a route that keeps no bodies', { ...apiPolicy()
   })
 }
 
+test('retries of an unsettled answer at another process do not pile up settles while the arbiter hangs', async t => {
+  const world = await start(t)
+  world.records.faults.set('settle', DOWN)
+  const call1 = world.ask('k')
+  await untilTried(world)
+  const first = await call1
+  const records = faulty(world.records.store)
+  const hanging = Promise.withResolvers<void>()
+  records.faults.set('settle', async proceed => { await hanging.promise; return proceed() })
+  const other = await startGateway(t, { background: false, routes: [guardedRoute(world.witness.url)], world: { clock: world.clock, records: records.store, locks: world.locks } })
+  for (let retries = 0; retries < 3; retries++) {
+    let answered = false
+    const asking = call(other.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: 'same' }).finally(() => { answered = true })
+    await eventually(async () => { await world.clock.advance(100); return answered }, 'the answer is given, though the settle hangs')
+    assert.deepEqual((await asking).body, first.body)
+  }
+  assert.equal(records.calls('settle'), 1)
+  hanging.resolve()
+  await mend(world)
+})
+
 test('an unsettled answer that the arbiter refuses is dropped, and what the record says stands', async t => {
   const world = await start(t)
   world.records.faults.set('settle', DOWN)
