@@ -27,7 +27,9 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
   const { locks, clock } = gateway.world
   const { visit } = execution
   const lock: Lock = { owner: execution.owner, fingerprint: visit.claim.fingerprint, lockedAtMs: clock.wallMs() }
-  const askedAtMs = clock.monotonicMs()
+  const { monotonicMs: askedAtMs, offsetMs } = gateway.readClocks()
+  execution.askedAtMs = askedAtMs
+  execution.clockOffsetMs = offsetMs
   const found = await locks.lock(visit.id, lock, visit.claim.leaseMs)
   const early = await verdictOfRedis(gateway, execution, found, askedAtMs, lock.lockedAtMs)
   if (early !== null) return early

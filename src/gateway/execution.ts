@@ -116,6 +116,11 @@ export class Execution {
     return Math.max(clock.monotonicMs() - this.startedAtMs, clock.wallMs() - this.#startedAtWallMs)
   }
 
+  /** Since before the claim's last statement, on whichever clock more time has passed: as old is what it showed. */
+  sinceAskedMs (clock: Clock): number {
+    return Math.max(clock.monotonicMs() - this.askedAtMs, clock.wallMs() - this.askedAtMs - this.clockOffsetMs)
+  }
+
   /** Since before the statement that granted the lease last; as above. */
   sinceGrantMs (clock: Clock): number {
     const grantedAtMs = this.leaseEndsAtMs - this.visit.claim.leaseMs

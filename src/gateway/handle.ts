@@ -121,8 +121,10 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
   const verdict = await execution.verdict.promise
   const comparison = sameRequest(visit.asked, visit.claim.fingerprint, execution.visit.claim.fingerprint)
   if (!execution.mayFollow(verdict)) {
-    // What it was told holds for this request only if it asked the same; else this request asks for itself.
-    return comparison === 'same' ? fromVerdict(verdict) : attempt(gateway, visit, patienceMs)
+    // What it was told holds for this request only if it asked the same, and was read no longer than a lease ago (P10: this
+    // process may have been stopped meanwhile); else this request asks for itself.
+    const fresh = execution.sinceAskedMs(gateway.world.clock) < visit.claim.leaseMs
+    return comparison === 'same' && fresh ? fromVerdict(verdict) : attempt(gateway, visit, patienceMs)
   }
   if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') {
     // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9). Sent unprotected, there is no row.

@@ -5,7 +5,7 @@
 import { decodeHeaders, encodeHeaders } from '../core/codec.ts'
 import { judge } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
-import type { Answer, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
+import type { Answer, Fingerprint, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
 import type { Clock, Copy, UpstreamResult } from '../ports.ts'
 import type { Ending, Execution } from './execution.ts'
@@ -259,6 +259,10 @@ async function giveUnsettled (gateway: Gateway, execution: Execution, plan: Plan
   if (ttlMs > 0) await locks.swap(visit.id, execution.owner, { kind: 'unsettled', copy }, ttlMs)
 }
 
+function sameFingerprint (one: Fingerprint, other: Fingerprint): boolean {
+  return one.alg === other.alg && one.value.equals(other.value)
+}
+
 function noteSettledLate (gateway: Gateway, execution: Execution, settled: Settled): void {
   const { log, clock } = gateway.world
   const { route, name } = execution.visit
@@ -282,6 +286,8 @@ function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: 
   gateway.world.meter.settleFenced(route.name)
   gateway.world.log.warn({ record: name, route: route.name, attempt: execution.attempt, state: row?.state ?? 'none', rowAttempt: row?.attempt ?? null }, 'settle was fenced: the record is not ours any more')
   if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.ending(null)
+  // A new life may have begun under this key, and with another request: its answer is none to this one (I6).
+  if (!sameFingerprint(row.fingerprint, execution.visit.claim.fingerprint)) return plan.ending(null)
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.ending(null)
   return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, route.idempotency.leaseMs, gateway.world.clock.monotonicMs()) }

@@ -50,6 +50,21 @@ test('the waiters of a fenced execution get what is stored', async t => {
   assert.equal((await world.ask('k')).text, 'the stored one')
 })
 
+test('the waiters of a fenced execution are not given the answer to another request, which has the key now', async t => {
+  const world = await start(t)
+  world.records.faults.set('settle', async (_proceed, args) => {
+    const row = await overtaken(world.inner)(async () => world.inner.look((args[0] as Settlement).token.id), args)
+    return { kind: 'refused', row: { ...row as object, owner: Buffer.alloc(16, 7), fingerprint: { alg: 1, value: Buffer.alloc(32, 9) } } }
+  })
+  const call = world.ask('k')
+  await world.witness.reached(1)
+  world.open()
+  const answer = await call
+  assert.equal(answer.json.id, 1)
+  assert.equal(answer.headers['idempotency-stored'], 'false')
+  assert.equal(answer.headers['idempotent-replayed'], undefined)
+})
+
 test('a fenced execution with nothing stored gives its own answer, marked', async t => {
   const world = await start(t)
   world.records.faults.set('settle', async () => ({ kind: 'refused', row: null }))

@@ -131,3 +131,25 @@ test('what a stopped process tells of an answer\'s end is the row\'s end, not on
   const replay = await one.ask('k')
   for (const answer of [first, replay]) assert.equal(Date.parse(answer.headers['idempotency-expires'] as string), Math.floor(endsAtMs / 1_000) * 1_000)
 })
+
+test('who joins a claim whose reply waited through a suspension asks for himself, and gets the new life', async t => {
+  const world = await start(t, 'suspend')
+  const [one, two] = [await world.startProcess({ locks: NO_LOCKS }), await world.startProcess({ locks: NO_LOCKS })]
+  assert.equal((await one.ask('k')).json.id, 1)
+  await settled(one)
+  const joined = Promise.withResolvers<void>()
+  world.records.faults.set('insert', firstly(1, async proceed => {
+    const reply = await proceed()
+    await joined.promise
+    world.clock.suspend(RETENTION_MS)
+    return reply
+  }))
+  const first = two.ask('k')
+  await eventually(() => two.gateway.executions.size === 1, 'the claim is under way')
+  const second = two.ask('k')
+  await eventually(() => two.gateway.waiters === 1, 'the second has joined it')
+  joined.resolve()
+  await first
+  assert.equal((await second).json.id, 2)
+  assert.equal(world.witness.seen.length, 2)
+})
