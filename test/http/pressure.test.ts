@@ -25,6 +25,8 @@ import type { Behaviour, Witness } from '../harness/witness.ts'
 const TURN_MS = 400
 const LIMITS: ServerLimits = { connections: 1_000, eventLoopDelayMs: 200 }
 const OFF: ServerLimits = { ...LIMITS, eventLoopDelayMs: 0 }
+/** Each takes a turn of the stalled loop or two. */
+const TRIES_MAX = 10
 /** It takes a twentieth of a second; a busy machine may be late by itself. */
 const RECOVERED_WITHIN_MS = 10_000
 
@@ -168,12 +170,14 @@ test('a pause within the limit, as a garbage collection makes it, sheds nothing'
   assert.equal(dropped(), 0)
 })
 
-test('a limit of 0 sheds nothing, and one that a reload sets counts at once', async t => {
+test('a limit of 0 sheds nothing, and one that a reload sets counts when the loop is asked next', async t => {
   const world = await startPressed(t, OFF)
   const recover = stall()
   const served = await world.ask('k')
   world.limits = LIMITS
-  const shed = await world.ask('l')
+  // A request may still come in between: the loop is asked twenty times a second how late it is.
+  let shed = await world.ask('l')
+  for (let tries = 0; shed.status !== 503 && tries < TRIES_MAX; tries++) shed = await world.ask(`l-${tries}`)
   recover()
   assert.equal(served.status, 201)
   assertShed(shed)
