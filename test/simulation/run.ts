@@ -280,7 +280,7 @@ class Simulation {
   }
 
   async #isBusy (): Promise<boolean> {
-    return this.#seats.some(({ gateway }) => gateway.executions.size > 0 || gateway.unsettled.held > 0) || (await this.#rows()).some(({ state }) => state === 'claimed')
+    return this.#seats.some(({ gateway }) => gateway.executions.size > 0 || gateway.unsettled.held > 0 || gateway.adopting.size > 0) || (await this.#rows()).some(({ state }) => state === 'claimed')
   }
 
   /** One of each request, one after another: all must get something final now. */
