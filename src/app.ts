@@ -1,8 +1,7 @@
 /**
- * The composition root: a configuration becomes stores, a gateway, its background and two listeners, and they come down
- * in order again. The only file that constructs drivers.
+ * The composition root: a configuration becomes stores, a gateway, its background and its listeners, and they come down
+ * in order again. The only file that constructs drivers. A worker (workers/) is the same without an admin port.
  */
-import type { AddressInfo } from 'node:net'
 import { hostname } from 'node:os'
 import type { FastifyInstance } from 'fastify'
 import { heartbeat } from './background/heartbeat.ts'
@@ -10,20 +9,23 @@ import { sweeper } from './background/sweeper.ts'
 import { banner } from './banner.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
 import type { Config } from './config/config.ts'
-import type { GuardedRoute } from './core/policy.ts'
-import { StartError } from './errors.ts'
+import { leasesOf } from './config/leases.ts'
+import type { LeaseRange } from './config/leases.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { pause, within } from './gateway/patience.ts'
 import type { World } from './gateway/world.ts'
 import { createAdmin } from './http/admin.ts'
 import type { Readiness } from './http/admin.ts'
+import { listen } from './http/listen.ts'
 import { PeerTrust } from './http/peer.ts'
 import { createServer } from './http/server.ts'
 import { JoseVerifier } from './identity/jwt.ts'
+import type { Meter } from './ports.ts'
 import { reload } from './reload.ts'
 import { compileRoutes } from './routing/match.ts'
 import { Stores } from './stores.ts'
-import { createLog } from './telemetry/log.ts'
+import { createLogs } from './telemetry/log.ts'
+import type { Logs } from './telemetry/log.ts'
 import { createMetrics } from './telemetry/metrics.ts'
 import { UndiciUpstream } from './upstream/sender.ts'
 
@@ -36,10 +38,33 @@ export interface App {
   readonly stop: () => Promise<void>
 }
 
+/** What serves: everything of a process but its admin port. */
+export interface Serving {
+  readonly instance: string
+  /** Where records live, for the banner. */
+  readonly where: readonly string[]
+  readonly leases: LeaseRange
+  /** The one that counts. */
+  readonly config: () => Config
+  /** Opens the guarded listener and starts the background; resolves with the URL. @throws StartError */
+  readonly listen: () => Promise<string>
+  readonly readiness: () => Readiness
+  /** What is let in from now on meets this configuration; what is under way holds the route that it met. */
+  readonly take: (next: Config) => void
+  readonly drain: () => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+export interface ServingOptions {
+  readonly logs: Logs
+  readonly meter: Meter
+  readonly instance: string
+  /** Those that the whole gateway knows; absent: the configuration's own. */
+  readonly leases?: LeaseRange
+}
+
 /** After the drain's end: what was sent is settled as indeterminate, which takes a statement or two. */
 const CUT_OFF_MS = 5_000
-/** The default lease, where no route guards. */
-const LEASE_MS = 15_000
 
 /** What a reload changes, as the listeners look at it: anew for every request. */
 interface Live { config: Config, routes: ReturnType<typeof compileRoutes>, peers: PeerTrust }
@@ -48,24 +73,61 @@ function liveOf (config: Config): Live {
   return { config, routes: compileRoutes(config.routes), peers: new PeerTrust(config.trustProxies) }
 }
 
+export function instanceName (): string {
+  return `${hostname()}-${process.pid}`
+}
+
 export async function startApp (config: Config, options: { readonly announce: (line: string) => void }): Promise<App> {
-  const instance = `${hostname()}-${process.pid}`
-  const live = liveOf(config)
-  const log = createLog({ level: config.log.level, instance })
+  const instance = instanceName()
+  const logs = createLogs({ level: config.log.level, instance })
+  const { log } = logs
   const metrics = createMetrics()
-  const leases = leasesOf(config)
-  const stores = await Stores.open(config, { log, meter: metrics, instance, shortestLeaseMs: leases.shortestMs })
+  const serving = await openGateway(config, { logs, meter: metrics, instance })
+  const admin = createAdmin({ readiness: serving.readiness, metrics, log, get mode () { return serving.config().admin.readiness } })
+  const close = async (): Promise<void> => {
+    await Promise.all([serving.close(), soon(Promise.allSettled([admin.close()]))])
+  }
+  try {
+    const adminUrl = await listen(admin, config.admin, 'admin')
+    const url = await serving.listen()
+    for (const line of banner(config, serving.where, url, adminUrl)) options.announce(line)
+    return {
+      url,
+      adminUrl,
+      reload: load => {
+        if (serving.readiness().phase === 'draining') log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
+        else reload(serving.config(), load, { log, reloaded: metrics.reloaded, shortestLeaseMs: serving.leases.shortestMs, take: serving.take })
+      },
+      stop: async () => {
+        await serving.drain()
+        await close()
+      }
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Nothing listens yet. @throws StartError where no waiting mends it. */
+export async function openGateway (config: Config, options: ServingOptions): Promise<Serving> {
+  const { logs, meter, instance, leases = leasesOf(config) } = options
+  const { log } = logs
+  const live = liveOf(config)
+  const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs })
   const upstream = new UndiciUpstream(config.upstreams)
   const tokens = new JoseVerifier()
+  const settings = settingsOf(config)
   const gateway = new Gateway({
-    ...settingsOf(config),
+    ...settings,
+    longestLeaseMs: Math.max(settings.longestLeaseMs, leases.longestMs),
     records: stores.records,
     locks: stores.locks,
     upstream,
     tokens,
     clock: SYSTEM_CLOCK,
     random: SYSTEM_RANDOM,
-    meter: metrics,
+    meter,
     log,
     instance
   }, leases.shortestMs)
@@ -74,54 +136,48 @@ export async function startApp (config: Config, options: { readonly announce: (l
   const server = await createServer({
     gateway,
     log,
-    meter: metrics,
+    requests: logs.requests,
+    meter,
     closing: () => phase.draining,
     get routes () { return live.routes },
     get peers () { return live.peers },
     get problemBaseUri () { return live.config.problemBaseUri },
     get limits () { return live.config.limits }
   })
-  const admin = createAdmin({ readiness: () => readinessOf(gateway, stores, phase.draining), metrics, log, get mode () { return live.config.admin.readiness } })
-  /** What is let in from now on meets the new configuration; what is under way holds the route that it met. */
-  const take = (next: Config): void => {
-    const taken = liveOf(next)
-    log.level = next.log.level
-    upstream.become(next.upstreams)
-    tokens.forgetFiles()
-    gateway.become(settingsOf(next))
-    server.server.maxConnections = next.limits.connections
-    Object.assign(live, taken)
-  }
   const services = [heartbeat(gateway), sweeper(gateway)]
-  const close = async (): Promise<void> => {
-    gateway.stop()
-    await soon(Promise.allSettled(services.map(async service => { await service.stop() })))
-    await soon(Promise.allSettled([server.close(), admin.close()]))
-    await soon(Promise.allSettled([upstream.close(), stores.close()]))
-  }
-  try {
-    const adminUrl = await listen(admin, config.admin, 'admin')
-    const url = await listen(server, config.listen, 'guarded')
-    for (const service of services) service.start()
-    for (const line of banner(config, stores.where, url, adminUrl)) options.announce(line)
-    return {
-      url,
-      adminUrl,
-      reload: load => {
-        if (phase.draining) log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
-        else reload(live.config, load, { log, reloaded: metrics.reloaded, shortestLeaseMs: leases.shortestMs, take })
-      },
-      stop: async () => {
-        // The clock's timers hold no process; the end of this one must be waited for.
-        const alive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
-        await drain(live.config, gateway, server, phase, log)
-        await close()
-        clearInterval(alive)
-      }
+  // The clock's timers hold no process; the end of this one must be waited for.
+  let alive: NodeJS.Timeout | undefined
+  return {
+    instance,
+    where: stores.where,
+    leases,
+    config: () => live.config,
+    readiness: () => readinessOf(gateway, stores, phase.draining),
+    listen: async () => {
+      const url = await listen(server, config.listen, 'guarded')
+      for (const service of services) service.start()
+      return url
+    },
+    take: next => {
+      const taken = liveOf(next)
+      logs.become(next.log.level)
+      upstream.become(next.upstreams)
+      tokens.forgetFiles()
+      gateway.become(settingsOf(next))
+      server.server.maxConnections = next.limits.connections
+      Object.assign(live, taken)
+    },
+    drain: async () => {
+      alive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
+      await drain(live.config, gateway, server, phase, log)
+    },
+    close: async () => {
+      gateway.stop()
+      await soon(Promise.allSettled(services.map(async service => { await service.stop() })))
+      await soon(Promise.allSettled([server.close()]))
+      await soon(Promise.allSettled([upstream.close(), stores.close()]))
+      clearInterval(alive)
     }
-  } catch (error) {
-    await close()
-    throw error
   }
 }
 
@@ -175,28 +231,4 @@ function readinessOf (gateway: Gateway, stores: Stores, draining: boolean): Read
   if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
   return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked }
-}
-
-function leasesOf (config: Config): { readonly shortestMs: number, readonly longestMs: number } {
-  const leases = config.routes.filter((route): route is GuardedRoute => route.idempotency !== null).map(route => route.idempotency.leaseMs)
-  return leases.length === 0 ? { shortestMs: LEASE_MS, longestMs: LEASE_MS } : { shortestMs: Math.min(...leases), longestMs: Math.max(...leases) }
-}
-
-async function listen (server: FastifyInstance, { host, port }: { readonly host: string, readonly port: number }, what: string): Promise<string> {
-  try {
-    await server.listen({ host, port })
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new StartError(`port ${port} on ${host} is in use by another process; choose another for the ${what} listener`, 1, error)
-    if (code === 'EACCES') throw new StartError(`port ${port} on ${host} needs more rights than this process has; choose another for the ${what} listener`, 1, error)
-    throw new StartError(`the ${what} listener cannot listen on ${host}:${port}: ${error instanceof Error ? error.message : String(error)}`, 1, error)
-  }
-  const { address, port: boundPort } = server.server.address() as AddressInfo
-  return `http://${shownHost(address)}:${boundPort}`
-}
-
-/** 0.0.0.0 is where it listens, not where one goes. */
-function shownHost (address: string): string {
-  if (address === '0.0.0.0' || address === '::') return '127.0.0.1'
-  return address.includes(':') ? `[${address}]` : address
 }

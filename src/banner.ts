@@ -3,10 +3,12 @@ import type { Config } from './config/config.ts'
 import type { IdempotencyPolicy, Route } from './core/policy.ts'
 import { VERSION } from './version.ts'
 
-export function banner (config: Config, where: readonly string[], url: string, adminUrl: string): string[] {
+/** `workers`: how many processes serve. */
+export function banner (config: Config, where: readonly string[], url: string, adminUrl: string, workers = 1): string[] {
   return [
     `onceway ${VERSION} listens on ${url}   (admin: ${adminUrl})`,
     ...where.map((line, index) => `${index === 0 ? 'stores   ' : '         '} ${line}`),
+    ...(workers > 1 ? [`workers   ${workers} processes`] : []),
     ...config.routes.map((route, index) => `${index === 0 ? 'routes   ' : '         '} ${routeLine(route)}`)
   ]
 }

@@ -1,17 +1,67 @@
 /** The real time and the real chance behind their ports. */
 import { randomBytes } from 'node:crypto'
-import type { Clock, Random } from './ports.ts'
+import type { Cancel, Clock, Random } from './ports.ts'
 
 export const SYSTEM_CLOCK: Clock = {
   monotonicMs: () => performance.now(),
   wallMs: () => Date.now(),
-  after: (ms, call) => {
-    const timer = setTimeout(call, Math.min(Math.max(ms, 0), TIMER_LONGEST_MS)).unref()
-    return () => { clearTimeout(timer) }
-  }
+  after: (ms, call) => ms < SHARED_FROM_MS ? alone(Math.max(ms, 0), call) : shared(ms, call)
 }
 
-export const SYSTEM_RANDOM: Random = { bytes: size => randomBytes(size) }
+/** Shorter waits are for something that is about to happen; longer ones are limits, and most are cancelled. */
+const SHARED_FROM_MS = 500
+/** A limit may come late by this share of itself; so there are at most twice as many timers for limits of about one length. */
+const LATE_SHARE = 1 / 32
+
+function alone (ms: number, call: () => void): Cancel {
+  const timer = setTimeout(call, ms).unref()
+  return () => { clearTimeout(timer) }
+}
+
+type Calls = Set<() => void>
+
+/** The calls of one width of slots (a power of two, in ms), by the number of the slot at whose beginning they are due. */
+const slotsByWidth = new Map<number, Map<number, Calls>>()
+
+/**
+ * Every request has four limits that it never reaches. One timer for all that end at about the same time: what a request
+ * pays is an entry in a set.
+ */
+function shared (ms: number, call: () => void): Cancel {
+  const waitMs = Math.min(ms, TIMER_LONGEST_MS)
+  const width = 2 ** (31 - Math.clz32(waitMs * LATE_SHARE))
+  const now = performance.now()
+  const number = Math.ceil((now + waitMs) / width)
+  const calls = slotsByWidth.get(width)?.get(number) ?? open(width, number, now)
+  // A function of its own: the same one may be given twice.
+  const entry = (): void => { call() }
+  calls.add(entry)
+  return () => { calls.delete(entry) }
+}
+
+function open (width: number, number: number, now: number): Calls {
+  const calls: Calls = new Set()
+  const slots = slotsByWidth.get(width) ?? new Map<number, Calls>()
+  slotsByWidth.set(width, slots.set(number, calls))
+  setTimeout(() => {
+    slots.delete(number)
+    for (const call of calls) call()
+  }, Math.min(Math.ceil(number * width - now), TIMER_LONGEST_MS)).unref()
+  return calls
+}
+
+export const SYSTEM_RANDOM: Random = { bytes: size => size > POOL_BYTES ? randomBytes(size) : fromPool(size) }
+
+/** The generator costs the same for 16 bytes as for some thousand. What was given out is never given again. */
+const POOL_BYTES = 4096
+let pool = Buffer.alloc(0)
+
+function fromPool (size: number): Buffer {
+  if (pool.length < size) pool = randomBytes(POOL_BYTES)
+  const bytes = pool.subarray(0, size)
+  pool = pool.subarray(size)
+  return bytes
+}
 
 /** setTimeout fires at once for more than 2^31-1 ms, and warns below 0. */
 const TIMER_LONGEST_MS = 2 ** 31 - 1

@@ -278,6 +278,30 @@ export interface Meter {
 
 export type ShedLimit = 'eventLoopDelay' | 'connections'
 
+/** What is said of a guarded request: no key, credential, query or body. Times in milliseconds. */
+export interface RequestLine {
+  readonly requestId: string
+  readonly route: string
+  readonly method: string
+  readonly outcome: string
+  readonly status: number
+  readonly ms: number
+  readonly responseBytes: number
+  readonly record: string | undefined
+  readonly attempt: number | undefined
+  readonly bodyMs: number | undefined
+  readonly claimMs: number | undefined
+  readonly upstreamMs: number | undefined
+  readonly settleMs: number | undefined
+  readonly waitMs: number | undefined
+  readonly requestBytes: number | undefined
+  readonly reason: string | undefined
+}
+
+export interface RequestLog {
+  note: (line: RequestLine) => void
+}
+
 /** The part of a pino logger that rooms below http may use. */
 export interface Log {
   debug: (fields: object, message: string) => void

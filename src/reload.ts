@@ -1,7 +1,7 @@
 /**
  * Reloading the configuration of a running process: read it as the start did, and take the whole of it or nothing. What
- * becomes of it is logged and counted. Everything here happens in one step of the event loop, so no request sees a half,
- * and two reloads never meet.
+ * becomes of it is logged and counted. In one process everything happens in one step of the event loop, so no request sees
+ * a half, and two reloads never meet; with workers the primary judges, and each of them takes it in one step.
  */
 import { orphans } from './config/against.ts'
 import { changes, restartOnly } from './config/changes.ts'
@@ -15,8 +15,13 @@ export interface ReloadOptions {
   readonly reloaded: (result: 'ok' | 'refused') => void
   /** At the start of the process: see restartOnly. */
   readonly shortestLeaseMs: number
-  /** From now on this one counts. Takes it whole, or throws and has changed nothing. */
-  readonly take: (config: Config) => void
+}
+
+/** A configuration that a running process can take, and what is to be said of it. */
+export interface Judged {
+  readonly config: Config
+  readonly changed: readonly string[]
+  readonly orphaned: readonly string[]
 }
 
 /** What is wrong with a configuration, one sentence each. */
@@ -29,25 +34,45 @@ class Refused extends Error {
   }
 }
 
-/** `load`: reads the file; null: there is none. Never throws. */
-export function reload (running: Config, load: (() => Config) | null, options: ReloadOptions): void {
-  const { log, reloaded } = options
+/**
+ * `load`: reads the file; null: there is none. `take`: from now on this one counts; takes it whole, or throws and has
+ * changed nothing. Never throws.
+ */
+export function reload (running: Config, load: (() => Config) | null, options: ReloadOptions & { readonly take: (config: Config) => void }): void {
+  const judged = judge(running, load, options)
+  if (judged === null) return
+  try {
+    options.take(judged.config)
+    taken(judged, options)
+  } catch (error) {
+    refused(running, error, options)
+  }
+}
+
+/** null: nothing is to be taken, and that has been told. Never throws. */
+export function judge (running: Config, load: (() => Config) | null, options: ReloadOptions): Judged | null {
   if (load === null) {
-    log.warn({}, 'SIGHUP: there is no file to reload; this process was started without --config')
-    return
+    options.log.warn({}, 'SIGHUP: there is no file to reload; this process was started without --config')
+    return null
   }
   try {
     const config = loaded(running, load, options)
-    const changed = changes(running, config)
-    const orphaned = orphans(running, config)
-    options.take(config)
-    reloaded('ok')
-    log.info({ file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed }, 'configuration reloaded')
-    for (const sentence of orphaned) log.warn({ file: config.file }, sentence)
+    return { config, changed: changes(running, config), orphaned: orphans(running, config) }
   } catch (error) {
-    reloaded('refused')
-    log.error({ file: running.file, mistakes: reasonsOf(error) }, 'configuration not reloaded: the one that runs stays')
+    refused(running, error, options)
+    return null
   }
+}
+
+export function taken ({ config, changed, orphaned }: Judged, { log, reloaded }: ReloadOptions): void {
+  reloaded('ok')
+  log.info({ file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed }, 'configuration reloaded')
+  for (const sentence of orphaned) log.warn({ file: config.file }, sentence)
+}
+
+function refused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {
+  reloaded('refused')
+  log.error({ file: running.file, mistakes: reasonsOf(error) }, 'configuration not reloaded: the one that runs stays')
 }
 
 function loaded (running: Config, load: () => Config, { shortestLeaseMs }: ReloadOptions): Config {

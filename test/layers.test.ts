@@ -21,13 +21,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   background: ['gateway', 'ports.ts'],
   telemetry: ['config', 'ports.ts', 'version.ts'],
   config: ['core', 'routing', 'errors.ts'],
-  http: ['core', 'gateway', 'ports.ts', 'routing'],
+  http: ['core', 'errors.ts', 'gateway', 'ports.ts', 'routing'],
   demo: [],
   'banner.ts': ['config', 'core', 'version.ts'],
   'stores.ts': ['config', 'store', 'ports.ts', 'errors.ts'],
   'reload.ts': ['config', 'errors.ts', 'ports.ts'],
   'app.ts': ['background', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'gateway', 'http', 'identity', 'ports.ts', 'reload.ts', 'routing', 'stores.ts', 'telemetry', 'upstream'],
-  cli: ['app.ts', 'config', 'core', 'demo', 'errors.ts', 'ports.ts', 'store', 'telemetry', 'version.ts', 'clock.ts', 'http'],
+  workers: ['app.ts', 'banner.ts', 'clock.ts', 'config', 'errors.ts', 'http', 'ports.ts', 'reload.ts', 'telemetry'],
+  cli: ['app.ts', 'config', 'core', 'demo', 'errors.ts', 'ports.ts', 'store', 'telemetry', 'version.ts', 'clock.ts', 'http', 'workers'],
   'main.ts': ['cli']
 }
 
@@ -43,6 +44,7 @@ const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   jose: ['identity'],
   pino: ['telemetry'],
   'prom-client': ['telemetry'],
+  'node:cluster': ['workers'],
   yaml: ['config', 'cli']
 }
 

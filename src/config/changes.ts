@@ -35,12 +35,13 @@ function changed (old: Named, now: Named): string[] {
 }
 
 /** What is opened once. A directory that no store uses is none of it. */
-function fixedOf ({ listen, admin, stores: { postgres, redis }, dataDir }: Config): Named {
+function fixedOf ({ listen, admin, workers, stores: { postgres, redis }, dataDir }: Config): Named {
   return [
     ['listen.host', listen.host],
     ['listen.port', listen.port],
     ['admin.host', admin.host],
     ['admin.port', admin.port],
+    ['workers', workers],
     ...membersOf('stores.postgres', postgres),
     ...membersOf('stores.redis', redis),
     ['dataDir', postgres === null ? dataDir : null]

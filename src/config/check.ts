@@ -24,6 +24,7 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
     ...file.trustProxies.flatMap((text, index) => sound(['trustProxies', index]) ? checkProxy(text, index) : []),
     ...(sound(['limits', 'eventLoopDelay']) ? checkEventLoopDelay(file) : []),
     ...checkStores(file),
+    ...(sound(['workers']) && sound(['stores']) ? checkWorkers(file) : []),
     ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) => sound(['upstreams', name, 'url']) ? checkUpstream(name, upstream) : []),
     ...routes.flatMap(([index, route]) => checkRoute(route, index, file, base, sound)),
     ...checkNames(routes, sound),
@@ -72,6 +73,11 @@ function checkStores ({ stores: { postgres, redis } = {} }: ConfigFile): Mistake
     ...(postgres === undefined ? [] : checkStoreUrl('postgres', postgres.url, /^postgres(ql)?:$/, 'postgres://user@host:5432/database')),
     ...(redis === undefined ? [] : checkStoreUrl('redis', redis.url, /^rediss?:$/, 'redis://host:6379'))
   ]
+}
+
+function checkWorkers ({ workers, stores }: ConfigFile): Mistake[] {
+  if (workers === 'auto' || workers === 1 || stores?.postgres !== undefined) return []
+  return [mistake(['workers'], 'must be 1 without Postgres (auto is 1 then): the embedded store belongs to one process')]
 }
 
 /** Never echoes the URL: it may hold a password. */

@@ -21,6 +21,8 @@ export interface Config {
     /** null: claims in the database alone. */
     readonly redis: RedisConfig | null
   }
+  /** Processes that serve. auto: one for each processor (workersOf). */
+  readonly workers: number | 'auto'
   readonly limits: LimitsConfig
   readonly drain: { readonly delayMs: number, readonly timeoutMs: number }
   readonly log: { readonly level: LogLevel }
@@ -63,6 +65,8 @@ export interface LimitsConfig {
   readonly bufferedBytes: number
   /** Bytes of answers that wait for the store to take them (E6). */
   readonly unsettledBytes: number
+  /** Bytes of settled answers kept in memory; 0: none. */
+  readonly recentBytes: number
   /** Client connections at once. */
   readonly connections: number
   /** How late the event loop may be before requests are shed; 0: never. */

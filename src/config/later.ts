@@ -4,7 +4,7 @@
  */
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
-import { isTree, removeAt, valueAt } from './tree.ts'
+import { removeAt, valueAt } from './tree.ts'
 
 const NOT_YET = 'is not in this version'
 
@@ -18,7 +18,6 @@ interface Later {
 const IDEMPOTENCY = ['routes', '*', 'idempotency'] as const
 
 const LATER: readonly Later[] = [
-  { path: ['workers'], when: (value) => value !== 1, instead: 'run one process, or several on Postgres' },
   { path: ['stores', 'redis', 'cluster'], instead: 'give one url' },
   { path: ['stores', 'redis', 'sentinel'], instead: 'give one url' },
   { path: ['stores', 'redis', 'tls'], instead: 'write rediss:// in the url' },
@@ -37,8 +36,6 @@ const LATER: readonly Later[] = [
 
 /** Finds and removes, in place. */
 export function takeLater (tree: unknown): Mistake[] {
-  // Accepted because it says what happens anyway; the schema does not have it until there is a choice.
-  if (isTree(tree) && tree.workers === 1) delete tree.workers
   return LATER.flatMap(({ path, when, instead }) =>
     placesOf(tree, path).filter((place) => when?.(valueAt(tree, place)) ?? true).map((place) => {
       removeAt(tree, place)

@@ -25,7 +25,7 @@ import { isTree, putAt } from './tree.ts'
 import { repair, validate } from './validate.ts'
 
 /** What the command line says over file and environment. Absent: nothing. */
-export interface Flags { readonly upstreamUrl?: string, readonly port?: number, readonly dataDir?: string }
+export interface Flags { readonly upstreamUrl?: string, readonly port?: number, readonly dataDir?: string, readonly workers?: Config['workers'] }
 
 export interface LoadOptions { readonly env: Environment, readonly flags?: Flags }
 
@@ -45,8 +45,8 @@ export function load (file: string, { env, flags = {} }: LoadOptions): Loaded {
 }
 
 /** The configuration without a file: one upstream, and every POST and PATCH that carries a key is guarded. */
-export function defaultConfig ({ upstreamUrl, port, dataDir, env }: { upstreamUrl: string, port?: number | undefined, dataDir?: string | undefined, env: Environment }): Config {
-  return loadDefault({ upstreamUrl, ...(port !== undefined && { port }), ...(dataDir !== undefined && { dataDir }) }, env).config
+export function defaultConfig ({ upstreamUrl, port, dataDir, workers, env }: { upstreamUrl: string, port?: number | undefined, dataDir?: string | undefined, workers?: Flags['workers'] | undefined, env: Environment }): Config {
+  return loadDefault({ upstreamUrl, ...(port !== undefined && { port }), ...(dataDir !== undefined && { dataDir }), ...(workers !== undefined && { workers }) }, env).config
 }
 
 export function loadDefault (flags: Flags & { upstreamUrl: string }, env: Environment): Loaded {
@@ -96,12 +96,13 @@ function mistakesOf (tree: unknown, base: string): Mistake[] {
   return [...shape, ...rangeMistakes(tree), ...check(tree as ConfigFile, broken, base)]
 }
 
-function applyFlags (tree: Record<string, unknown>, { upstreamUrl, port, dataDir }: Flags, origins: Origins): Mistake[] {
+function applyFlags (tree: Record<string, unknown>, { upstreamUrl, port, dataDir, workers }: Flags, origins: Origins): Mistake[] {
   const set = (path: readonly string[], value: unknown, flag: string) => {
     if (value !== undefined && putAt(tree, path, value)) origins.set(pathText(path), flag)
   }
   set(['listen', 'port'], port, '--port')
   set(['dataDir'], dataDir, '--data-dir')
+  set(['workers'], workers, '--workers')
   if (upstreamUrl === undefined) return []
   const names = isTree(tree.upstreams) ? Object.keys(tree.upstreams) : []
   const [only] = names

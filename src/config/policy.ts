@@ -21,11 +21,13 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     admin: { host: file.admin.host, port: file.admin.port, token: file.admin.token ?? null, readiness: file.admin.readiness },
     trustProxies: file.trustProxies,
     stores: { postgres: postgresOf(file), redis: redisOf(file) },
+    workers: file.workers,
     limits: {
       executions: file.limits.executions,
       waiters: file.limits.waiters,
       bufferedBytes: bytes(file.limits.bufferedBytes),
       unsettledBytes: bytes(file.limits.unsettledBytes),
+      recentBytes: bytes(file.limits.recentBytes),
       connections: file.limits.connections,
       eventLoopDelayMs: ms(file.limits.eventLoopDelay)
     },

@@ -25,6 +25,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'copies.bytesMax': { min: '0B', max: '16MiB' },
   'limits.bufferedBytes': { min: '1MiB', max: '64GiB' },
   'limits.unsettledBytes': { min: '1B', max: '64GiB' },
+  'limits.recentBytes': { min: '0B', max: '64GiB' },
   'limits.eventLoopDelay': { min: '0s', max: '1m' },
   'drain.delay': { min: '0s', max: '1h' },
   'drain.timeout': { min: '0s', max: '24h' },

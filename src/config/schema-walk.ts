@@ -31,6 +31,7 @@ export function scalarPaths (node: SchemaNode, tree: unknown, path: Path = []): 
 /** A text from the environment as the type that the schema wants; as it is when it cannot be one, for the validator to say so. */
 export function coerce (schema: SchemaNode | null, text: string): unknown {
   if (schema === null) return text
+  if (schema.anyOf !== undefined) return schema.anyOf.map((branch) => coerce(branch, text)).find((value) => value !== text) ?? text
   const numeric = schema.type === 'integer' || schema.type === 'number' || typeof schema.const === 'number'
   if (numeric && /^-?[0-9]{1,15}$/.test(text)) return Number(text)
   if (schema.type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
@@ -43,5 +44,6 @@ export function patternChild (node: SchemaNode): SchemaNode | undefined {
 }
 
 function isScalarSchema (node: SchemaNode): boolean {
+  if (node.anyOf !== undefined) return node.anyOf.every(isScalarSchema)
   return node.enum !== undefined || ['string', 'integer', 'number', 'boolean'].includes(node.type ?? '')
 }

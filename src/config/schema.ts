@@ -7,6 +7,9 @@ import type { Static } from 'typebox'
 import { LOG_LEVELS } from './config.ts'
 import { NAME_PATTERN, RouteSchema, TOKEN_PATTERN, duration, shape, size } from './schema-route.ts'
 
+/** More processes than any machine has processors for; each one has its own connections to the database. */
+export const WORKERS_MAX = 256
+
 const Port = (value: number, description: string) =>
   Type.Integer({ minimum: 0, maximum: 65535, default: value, description })
 
@@ -63,14 +66,19 @@ export const ConfigSchema = Type.Object({
     postgres: Type.Optional(Postgres),
     redis: Type.Optional(Redis)
   }, { ...shape, default: {}, description: 'Where records live.' }),
+  workers: Type.Union([
+    Type.Literal('auto'),
+    Type.Integer({ minimum: 1, maximum: WORKERS_MAX })
+  ], { default: 1, description: 'Processes that serve; with Postgres only. auto: one for each processor this process may use; with the embedded store one.' }),
   limits: Type.Object({
     executions: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Executions at once; more get 503 `overloaded`.' }),
     waiters: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Clients that wait for somebody else\'s execution at once; more get the in-flight answer at once.' }),
     bufferedBytes: size('256MiB', 'Bytes of bodies in memory at once; more get 503 `overloaded`.'),
     unsettledBytes: size('64MiB', 'Bytes of answers that wait for a store that is down; at it guarded requests get 503 `overloaded`.'),
+    recentBytes: size('32MiB', 'Settled answers kept in memory, in bytes; the oldest make room. 0B: every replay is looked up in Redis or the store.'),
     connections: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 20_000, description: 'Client connections at once, idle ones too; more are closed as they come in.' }),
     eventLoopDelay: duration('1s', 'How late the event loop may be; while it is later, every request gets 503 `overloaded` before anything is claimed. 0s: never.')
-  }, { ...shape, default: {}, description: 'Bounds of one process.' }),
+  }, { ...shape, default: {}, description: 'Bounds of one process: with several workers each has all of them.' }),
   drain: Type.Object({
     delay: duration('5s', 'After SIGTERM: how long it still serves as before, until the load balancers have noticed.'),
     timeout: duration('60s', 'How long it waits for executions to end.')

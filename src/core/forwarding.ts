@@ -3,7 +3,6 @@
  * the gateway adds. Never lets a field through that claims to be the gateway's, and never changes another's value.
  */
 import { connectionListed, HOP_BY_HOP, isForwarded, isOurs, isProtected, plainName } from './fields.ts'
-import { pairs } from './lines.ts'
 import type { RawHeaders } from './record.ts'
 
 /** Where the request came from, as the connection shows it. */
@@ -44,7 +43,9 @@ export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): 
   const listed = connectionListed(raw)
   const sent: string[] = []
   const trail = new Trail(add)
-  for (const [name, value] of pairs(raw)) {
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    const value = raw[at + 1] ?? ''
     const lower = name.toLowerCase()
     if (trail.takes(lower, value) || listed.has(lower) || isRemoved(lower, add)) continue
     if (lower === 'host' ? add.host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
@@ -91,14 +92,12 @@ export function passthroughRequestHeaders (headers: HeaderRecord, add: Passthrou
 /** Via, X-Forwarded-*, X-Request-Id and the static fields: what was there is taken in, what is to be sent comes out. */
 class Trail {
   private readonly add: PassthroughAdditions
-  private readonly static: ReadonlyMap<string, readonly [string, string]>
+  private readonly static: StaticFields
   private readonly came = new Map<string, string>()
 
   constructor (add: PassthroughAdditions) {
     this.add = add
-    this.static = new Map(add.extra
-      .filter(([name]) => !isOurs(plainName(name)) && !HOP_BY_HOP.has(name.toLowerCase()) && name.toLowerCase() !== 'content-length')
-      .map((field) => [field[0].toLowerCase(), field]))
+    this.static = add.extra.length === 0 ? NO_FIELDS : staticFields(add.extra)
   }
 
   replaces (lower: string): boolean {
@@ -135,6 +134,16 @@ class Trail {
     const before = this.came.get(lower)
     return before === undefined || before.trim() === '' ? value : `${before}, ${value}`
   }
+}
+
+type StaticFields = ReadonlyMap<string, readonly [name: string, value: string]>
+
+const NO_FIELDS: StaticFields = new Map()
+
+function staticFields (extra: PassthroughAdditions['extra']): StaticFields {
+  return new Map(extra
+    .filter(([name]) => !isOurs(plainName(name)) && !HOP_BY_HOP.has(name.toLowerCase()) && name.toLowerCase() !== 'content-length')
+    .map((field) => [field[0].toLowerCase(), field]))
 }
 
 const APPENDED: ReadonlySet<string> = new Set(['via', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'])

@@ -4,7 +4,7 @@
  * Never parses a body and never decides a disposition.
  */
 import { connectionListed, HOP_BY_HOP, isProtected, plainName } from './fields.ts'
-import { headerLines, pairs } from './lines.ts'
+import { headerLines } from './lines.ts'
 import type { KeepPolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
 
@@ -14,17 +14,29 @@ export type { Forwarded, GuardedAdditions, HeaderRecord } from './forwarding.ts'
 export { headerLines, headerValue } from './lines.ts'
 
 /** A second line of one of these is two answers to one question; hops differ in which of them they believe. */
-const ONE_LINE = ['host', 'authorization', 'content-length', 'content-type', 'transfer-encoding'] as const
+const ONE_LINE = ['host', 'authorization', 'content-length', 'content-type', 'transfer-encoding']
 
 /** Why this request is a 400 `bad-request` for its header fields, or null. Never echoes a value. */
 export function requestRefusal (rawHeaders: RawHeaders, keyHeader: string): string | null {
-  for (const name of ONE_LINE) {
-    if (headerLines(rawHeaders, name).length > 1) return `The request has more than one ${name} header line.`
-  }
+  const twice = firstTwice(rawHeaders)
+  if (twice !== null) return `The request has more than one ${twice} header line.`
   for (const name of connectionListed(rawHeaders)) {
     if (isProtected(plainName(name), keyHeader)) return 'The Connection header names a field that may not be removed on the way.'
   }
   return framingRefusal(rawHeaders)
+}
+
+/** One pass: this is asked of every request. */
+function firstTwice (rawHeaders: RawHeaders): string | null {
+  let seen = 0
+  let twice = 0
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const index = ONE_LINE.indexOf((rawHeaders[at] ?? '').toLowerCase())
+    if (index === -1) continue
+    twice |= seen & (1 << index)
+    seen |= 1 << index
+  }
+  return ONE_LINE.find((_, index) => (twice & (1 << index)) !== 0) ?? null
 }
 
 /** Transfer codings other than a single `chunked`, or two ways of framing at once (RFC 9112 6.1, 6.3). */
@@ -38,7 +50,9 @@ function framingRefusal (rawHeaders: RawHeaders): string | null {
 
 /** What the gateway says itself about every guarded answer: the upstream's own would be taken for ours. */
 const OUR_ANSWER_FIELDS: ReadonlySet<string> = new Set([
-  'idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotency-policy', 'idempotent-replayed'
+  'idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotency-policy', 'idempotent-replayed',
+  // The upstream was given ours; if it names the request otherwise, that is its own affair.
+  'x-request-id'
 ])
 
 /**
@@ -76,7 +90,7 @@ export function replayedHeaders (kept: RawHeaders, origin: string | null): strin
   const allowed = headerLines(kept, 'access-control-allow-origin')
   const others = allowed.some((value) => value !== '*' && value !== origin)
   // Framing is the sender's; a row that an operator wrote may hold anything.
-  return without(kept, (name) => HOP_BY_HOP.has(name) || name === 'content-length' ||
+  return without(kept, (name) => HOP_BY_HOP.has(name) || name === 'content-length' || name === 'x-request-id' ||
     (others && (name === 'access-control-allow-origin' || name === 'access-control-allow-credentials')))
 }
 
@@ -90,8 +104,9 @@ export function mayHaveBody (status: number): boolean {
 
 function without (raw: RawHeaders, drops: (lowerName: string) => boolean): string[] {
   const rest: string[] = []
-  for (const [name, value] of pairs(raw)) {
-    if (!drops(name.toLowerCase())) rest.push(name, value)
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    if (!drops(name.toLowerCase())) rest.push(name, raw[at + 1] ?? '')
   }
   return rest
 }

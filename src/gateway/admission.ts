@@ -1,11 +1,11 @@
 /**
- * What is looked at before anything is claimed: framing, the caller's scope, the body (read in full and bounded,
+ * What is looked at before anything is claimed: the caller's scope, the body (read in full and bounded,
  * E0) and the fingerprint. How much may be executed at once is asked in handle.ts, where retries are told apart.
  * Refusals cost nothing and leave nothing behind.
  */
 import { fingerprintOf } from '../core/fingerprint.ts'
 import type { Asked } from '../core/fingerprint.ts'
-import { headerValue, requestRefusal } from '../core/headers.ts'
+import { headerValue } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import { keyHash, recordId } from '../core/identity.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
@@ -49,8 +49,6 @@ export type Admission = { readonly kind: 'visit', readonly visit: Visit } | { re
 
 export async function admit (gateway: Gateway, request: GuardedRequest, key: string): Promise<Admission> {
   const { route, steps } = request
-  const framing = requestRefusal(request.rawHeaders, route.idempotency.key.header)
-  if (framing !== null) return refused({ kind: 'rejected', code: 'bad-request', detail: framing, close: true })
   if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
   const scope = await callerScope(gateway, request)
   if (scope.kind === 'refused') return scope
@@ -70,13 +68,18 @@ function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope:
   const fingerprint = fingerprintOf(asked, policy.fingerprint)
   const id = recordId(route.name, scope, key)
   const name = id.toString('base64url')
-  const hash = keyHash(key)
+  // A replay needs none.
+  let hash: Buffer | null = null
+  const hashOnce = (): Buffer => {
+    hash ??= keyHash(key)
+    return hash
+  }
   steps.record = name
-  if (gateway.scopeSplits.notice(route.name, hash, fingerprint, scope)) gateway.world.meter.scopeSplit(route.name)
   return {
     route,
     id,
     name,
+    scope,
     asked,
     claim: {
       id,
@@ -90,7 +93,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope:
         path: pathOf(request.target),
         requestId: request.requestId,
         instance: gateway.world.instance,
-        keyHash: hash,
+        get keyHash () { return hashOnce() },
         keyText: policy.key.store === 'text' ? key : null
       }
     },

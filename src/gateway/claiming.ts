@@ -233,7 +233,7 @@ async function confirmDoubted (gateway: Gateway, execution: Execution, confirm: 
     gateway.startLease(execution, gateway.readClocks())
     return await confirm()
   } catch (error) {
-    gateway.background(gateway.releaseUnsent(execution.token, execution.visit.route.idempotency.retentionMs))
+    gateway.background(gateway.releaseUnsent(execution.token, execution.visit.route.idempotency))
     // Whatever the confirm failed with: the claim itself stays in doubt.
     throw new StoreUnavailable(gateway.world.records.name, 'confirm', true, error)
   }

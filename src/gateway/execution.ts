@@ -35,6 +35,8 @@ export interface Visit {
   readonly id: Buffer
   /** `id` as text: the key of every map, and what the upstream sees as Onceway-Key. */
   readonly name: string
+  /** Whose key it is (core/scope.ts). */
+  readonly scope: string
   readonly asked: Asked
   readonly claim: Omit<Claim, 'owner'>
   readonly rawHeaders: RawHeaders
@@ -180,7 +182,7 @@ async function claimInTime (gateway: Gateway, execution: Execution): Promise<Ver
   if (verdict !== OUT_OF_PATIENCE) return verdict
   execution.cancelled = true
   gateway.background(claiming.then(async late => {
-    if (late.kind === 'won') await gateway.releaseUnsent(execution.token, execution.visit.route.idempotency.retentionMs)
+    if (late.kind === 'won') await gateway.releaseUnsent(execution.token, execution.visit.route.idempotency)
   }))
   log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'claim not decided in time; nothing was sent')
   return { kind: 'unavailable', nothingKnows: false }

@@ -18,16 +18,20 @@ import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
 import type { World } from './world.ts'
 
-/** Settled answers kept in memory. A tenth of a small container; a miss costs one round trip to Redis. */
-const RECENT_BYTES_MAX = 32 * 1024 * 1024
 /** Share of the lease that the heartbeat waits, and how many missed ones break the contact (E2b). */
 export const HEARTBEAT_SHARE = 1 / 6
 const HEARTBEATS_MISSED = 2.5
 /** Pause between two tries to release a token that a doubtful claim left behind. */
 const RELEASE_PAUSE_MS = 500
-/** Longest a statement may still be on its way after its caller gave up; then the release is tried once more (P6). */
+/** Longest a statement may still be on its way after its caller gave up; so long its token is released again (P6). */
 const STATEMENT_LONGEST_MS = 10_000
+/** Pause before the first release that comes after one which may have overtaken the claim; each further one doubles. */
+const RELEASE_AGAIN_MS = 100
+/** Share of the lease that lies between two releases at most: a late claim is free again before its lease can end. */
+const RELEASE_AGAIN_SHARE = 1 / 3
 
+/** What a route says of how long a record is kept and a claim believed. */
+interface Held { readonly retentionMs: number, readonly leaseMs: number }
 export interface ClockReading { readonly monotonicMs: number, /** Wall clock minus monotonic clock. */ readonly offsetMs: number }
 
 export class Gateway {
@@ -55,7 +59,7 @@ export class Gateway {
   constructor (world: World, shortestLeaseMs = world.longestLeaseMs) {
     this.contact = new Contact(world.clock, world.longestLeaseMs, world.longestLeaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
     this.world = { ...world, records: observed(world.records, this.contact) }
-    this.recent = new RecentAnswers(world.clock, RECENT_BYTES_MAX)
+    this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
     this.watches = new Watches(world)
     this.buffered = new Budget(world.limits.bufferedBytes)
@@ -71,11 +75,14 @@ export class Gateway {
     this.contact.lengthen(longestLeaseMs)
     this.buffered.resize(limits.bufferedBytes)
     this.unsettled.resize(limits.unsettledBytes)
+    this.recent.resize(limits.recentBytes)
   }
 
   /** Starts the one execution of this record in this process; duplicates join it from this very moment. */
   start (visit: Visit): Execution {
     const { clock, random, meter } = this.world
+    const { route, scope, claim: { fingerprint, about } } = visit
+    if (this.scopeSplits.notice(route.name, about.keyHash, fingerprint, scope)) meter.scopeSplit(route.name)
     const execution = new Execution(visit, random.bytes(OWNER_BYTES), clock)
     this.executions.set(visit.name, execution)
     meter.executions(1)
@@ -166,7 +173,7 @@ export class Gateway {
     try {
       await records.settle({ token, outcome: 'released', keepMs: route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
     } catch (error) {
-      this.background(this.releaseUnsent(token, route.idempotency.retentionMs))
+      this.background(this.releaseUnsent(token, route.idempotency))
       throw error
     }
     await locks.unlock(id, execution.owner)
@@ -175,13 +182,19 @@ export class Gateway {
   }
 
   /**
-   * A token under which nothing was sent and nothing will be: released until the arbiter has answered, and once more
-   * after the longest time that the doubtful statement itself may still take (P6).
+   * A token under which nothing was sent and nothing will be: released until the arbiter has answered, then again and
+   * again for as long as the doubtful statement itself may still be on its way (P6): a release that overtakes the claim
+   * finds no row, and the claim that comes after it would stand until its lease ends as if it had been sent.
    */
-  async releaseUnsent (token: Token, keepMs: number): Promise<void> {
-    await this.#releaseOnce(token, keepMs)
-    await this.pause(STATEMENT_LONGEST_MS)
-    await this.#releaseOnce(token, keepMs)
+  async releaseUnsent (token: Token, { retentionMs, leaseMs }: Held): Promise<void> {
+    await this.#releaseOnce(token, retentionMs)
+    let leftMs = STATEMENT_LONGEST_MS
+    for (let pauseMs = RELEASE_AGAIN_MS; leftMs > 0 && !this.stopped; pauseMs *= 2) {
+      const untilMs = Math.min(pauseMs, leaseMs * RELEASE_AGAIN_SHARE, leftMs)
+      leftMs -= untilMs
+      await this.pause(untilMs)
+      await this.#releaseOnce(token, retentionMs)
+    }
   }
 
   async #releaseOnce (token: Token, keepMs: number): Promise<void> {

@@ -121,6 +121,8 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
   const verdict = await execution.verdict.promise
   const comparison = sameRequest(visit.asked, visit.claim.fingerprint, execution.visit.claim.fingerprint)
   if (!execution.mayFollow(verdict)) {
+    // No word of the record, and as true of this request: one after another they would each wait for the same silence.
+    if (verdict.kind === 'unavailable') return fromVerdict(verdict)
     // What it was told holds for this request only if it asked the same, and was read no longer than a lease ago (P10: this
     // process may have been stopped meanwhile); else this request asks for itself.
     const fresh = execution.sinceAskedMs(gateway.world.clock) < visit.claim.leaseMs

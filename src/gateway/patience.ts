@@ -7,13 +7,16 @@ export const OUT_OF_PATIENCE = Symbol('out of patience')
 
 /** The promise's value, or {@link OUT_OF_PATIENCE} after `ms`. Rejects only as the promise does. */
 export async function within<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof OUT_OF_PATIENCE> {
-  const end = Promise.withResolvers<typeof OUT_OF_PATIENCE>()
-  const cancel = clock.after(Math.max(0, ms), () => end.resolve(OUT_OF_PATIENCE))
-  try {
-    return await Promise.race([promise, end.promise])
-  } finally {
-    cancel()
-  }
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(Math.max(0, ms), () => { resolve(OUT_OF_PATIENCE) })
+    promise.then(value => {
+      cancel()
+      resolve(value)
+    }, (error: unknown) => {
+      cancel()
+      reject(error instanceof Error ? error : new Error(String(error)))
+    })
+  })
 }
 
 /** As {@link within}, and out of patience too when `gone` resolves: nobody is left to be told. */

@@ -14,19 +14,27 @@ export interface RecentAnswer {
   readonly expiresAtMs: number
 }
 
+type Entries = LRUCache<string, RecentAnswer & { readonly endsAtMs: number, readonly endsAtWallMs: number }>
+
 /** Bytes that an entry costs beside its body and headers: key, objects, the list. */
 const ENTRY_BYTES = 512
 
 export class RecentAnswers {
   readonly #clock: Clock
-  readonly #entries: LRUCache<string, RecentAnswer & { readonly endsAtMs: number, readonly endsAtWallMs: number }>
+  #bytesMax: number
+  #entries: Entries
 
   constructor (clock: Clock, bytesMax: number) {
     this.#clock = clock
-    this.#entries = new LRUCache({
-      maxSize: bytesMax,
-      sizeCalculation: entry => ENTRY_BYTES + entry.answer.body.length + headerBytes(entry.answer)
-    })
+    this.#bytesMax = bytesMax
+    this.#entries = entriesWithin(bytesMax)
+  }
+
+  /** A reload. Another bound begins with nothing: what is missed is one look away. */
+  resize (bytesMax: number): void {
+    if (bytesMax === this.#bytesMax) return
+    this.#bytesMax = bytesMax
+    this.#entries = entriesWithin(bytesMax)
   }
 
   find (name: string): RecentAnswer | null {
@@ -65,6 +73,14 @@ export class RecentAnswers {
     if (endsAtMs <= now) return
     this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: wallMs + leftMs - sinceMs, endsAtMs, endsAtWallMs: wallMs + endsAtMs - now })
   }
+}
+
+/** Without room for a single entry nothing is kept. */
+function entriesWithin (bytesMax: number): Entries {
+  return new LRUCache({
+    maxSize: Math.max(ENTRY_BYTES, bytesMax),
+    sizeCalculation: entry => ENTRY_BYTES + 1 + entry.answer.body.length + headerBytes(entry.answer)
+  })
 }
 
 function headerBytes (answer: Answer): number {

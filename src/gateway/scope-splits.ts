@@ -9,7 +9,7 @@ import type { Fingerprint } from '../core/record.ts'
 const REMEMBERED_MAX = 10_000
 
 export class ScopeSplits {
-  readonly #seen = new LRUCache<string, { readonly scope: string, readonly fingerprint: Buffer }>({ maxSize: REMEMBERED_MAX, sizeCalculation: () => 1 })
+  readonly #seen = new LRUCache<string, { readonly scope: string, readonly fingerprint: Buffer }>({ max: REMEMBERED_MAX })
 
   /** true: this looks like an earlier request of another scope. `keyHash` rather than the key: memory dumps travel. */
   notice (route: string, keyHash: Buffer, fingerprint: Fingerprint, scope: string): boolean {

@@ -58,8 +58,10 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   gateway.leave(execution)
   execution.ending.resolve(endingOf(gateway, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
-  if (copy !== null && settled.kind === 'stored') await gateway.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs)
+  const swapped = copy !== null && settled.kind === 'stored' ? gateway.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs) : null
+  // Behind the copy and together with it, where a store combines what it writes.
   if (settled.kind !== 'abandoned') gateway.world.locks.wake(execution.visit.id)
+  await swapped
 }
 
 /** What others may be shown of it; null: nothing is replayed. */

@@ -13,6 +13,8 @@ export interface GatewayLimits {
   readonly bufferedBytes: number
   /** Bytes of answers that the arbiter has not taken; at the bound new guarded requests get 503 before any claim. */
   readonly unsettledBytes: number
+  /** Bytes of settled answers kept in memory; at the bound the one that was asked for longest ago makes room. 0: none. */
+  readonly recentBytes: number
 }
 
 export interface World {

@@ -15,7 +15,10 @@ export interface Readiness {
 }
 
 export interface AdminOptions {
-  readonly readiness: () => Readiness
+  /** Settles soon, whatever hangs: whoever has to ask other processes gives up on them in time. */
+  readonly readiness: () => Readiness | Promise<Readiness>
+  /** Absent: whoever can answer is alive. */
+  readonly alive?: () => boolean
   /** strict: a lost store is not ready. lenient: 200 with `degraded`. Looked at anew for every probe: a reload changes it. */
   readonly mode: 'lenient' | 'strict'
   readonly metrics: { expose: () => Promise<{ contentType: string, text: string }> }
@@ -43,9 +46,12 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
     frameworkErrors: (_error, _request, reply) => { void answer(reply, 400, { error: 'bad request' }) }
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
-  admin.get('/livez', (_request, reply) => answer(reply, 200, { status: 'alive' }))
-  admin.get('/readyz', (_request, reply) => {
-    const { ready, ...body } = readinessAnswer(readiness(), options.mode)
+  admin.get('/livez', (_request, reply) => {
+    const alive = options.alive?.() ?? true
+    return answer(reply, alive ? 200 : 503, { status: alive ? 'alive' : 'dead' })
+  })
+  admin.get('/readyz', async (_request, reply) => {
+    const { ready, ...body } = readinessAnswer(await readiness(), options.mode)
     return answer(reply, ready ? 200 : 503, body)
   })
   admin.get('/metrics', async (_request, reply) => {

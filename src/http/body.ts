@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Gathering } from '../core/gathering.ts'
 import type { BodyResult } from '../gateway/admission.ts'
+import type { Clock } from '../ports.ts'
 
 /** A body must be whole by then: 8 MiB in a minute is 1.1 Mbit/s, slower than any client worth waiting for. */
 export const BODY_TIMEOUT_MS = 60_000
@@ -14,10 +15,11 @@ export interface BodyBounds {
   readonly reserve: (bytes: number) => boolean
   readonly release: (bytes: number) => void
   readonly timeoutMs: number
+  readonly clock: Clock
 }
 
 /** `begin`: the declared size is no reason to refuse it; a client that asked may send. */
-export async function readBody (raw: IncomingMessage, begin: () => void, { bytesMax, reserve, release, timeoutMs }: BodyBounds): Promise<BodyResult> {
+export async function readBody (raw: IncomingMessage, begin: () => void, { bytesMax, reserve, release, timeoutMs, clock }: BodyBounds): Promise<BodyResult> {
   const declared = raw.headers['content-length']
   if (declared !== undefined && Number(declared) > bytesMax) return { kind: 'too-large' }
   // Gone while its credential was looked at: 'close' does not come again.
@@ -43,7 +45,7 @@ export async function readBody (raw: IncomingMessage, begin: () => void, { bytes
     resolve({ kind: 'body', body: body.whole(), heldBytes: body.held })
   }
   const onGone = (): void => fail('gone')
-  const timer = setTimeout(fail, timeoutMs, 'too-slow')
+  const cancelTimer = clock.after(timeoutMs, () => { fail('too-slow') })
   raw.on('data', onData)
   raw.once('end', onEnd)
   raw.once('error', onGone)
@@ -51,7 +53,7 @@ export async function readBody (raw: IncomingMessage, begin: () => void, { bytes
   try {
     return await promise
   } finally {
-    clearTimeout(timer)
+    cancelTimer()
     raw.off('data', onData)
     raw.off('end', onEnd)
     raw.off('close', onGone)

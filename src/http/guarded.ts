@@ -27,6 +27,8 @@ declare module 'fastify' {
   }
 }
 
+/** Routes may name another. */
+const USUAL_KEY_HEADER = 'idempotency-key'
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
 export class GuardedRequests {
@@ -38,12 +40,8 @@ export class GuardedRequests {
 
   onRequest (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction): void {
     const { raw } = request
-    const refusal = hostRefusal(raw) ?? requestRefusal(raw.rawHeaders, 'idempotency-key')
-    if (refusal !== null) {
-      void reply.header('connection', 'close')
-      sendProblem(reply, 'bad-request', request.id, this.#options.problemBaseUri, { detail: refusal })
-      return
-    }
+    const refusal = hostRefusal(raw) ?? requestRefusal(raw.rawHeaders, USUAL_KEY_HEADER)
+    if (refusal !== null) return this.#refuse(request, reply, refusal)
     const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null)
     switch (matched.kind) {
       case 'refused':
@@ -73,8 +71,15 @@ export class GuardedRequests {
       this.#pass(request, reply, next)
       return
     }
+    const refusal = idempotency.key.header === USUAL_KEY_HEADER ? null : requestRefusal(raw.rawHeaders, idempotency.key.header)
+    if (refusal !== null) return this.#refuse(request, reply, refusal)
     reply.hijack()
     void this.#guard(request, reply.raw, { ...route, idempotency })
+  }
+
+  #refuse (request: FastifyRequest, reply: FastifyReply, detail: string): void {
+    void reply.header('connection', 'close')
+    sendProblem(reply, 'bad-request', request.id, this.#options.problemBaseUri, { detail })
   }
 
   #pass (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction): void {
@@ -90,12 +95,13 @@ export class GuardedRequests {
     response.on('error', () => {})
     const steps: Steps = {}
     const outcome = await this.#outcomeOf(request, response, route, steps)
-    const reply = withRequestId(replyTo(outcome, {
+    const reply = replyTo(outcome, {
       route,
       requestId: request.id,
       origin: headerValue(raw.rawHeaders, 'origin'),
       problemBaseUri: this.#options.problemBaseUri
-    }), request.id)
+    })
+    reply.headers.push('X-Request-Id', request.id)
     const sentBytes = await this.#write(raw, response, reply, request.id)
     this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt)
   }
@@ -132,7 +138,7 @@ export class GuardedRequests {
       forwarded: this.#options.peers.forwardedOf(raw),
       requestId: request.id,
       steps,
-      readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, reserve, release, timeoutMs: this.#options.bodyTimeoutMs ?? BODY_TIMEOUT_MS }),
+      readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, reserve, release, timeoutMs: this.#options.bodyTimeoutMs ?? BODY_TIMEOUT_MS, clock: this.#options.gateway.world.clock }),
       gone: async () => closed(response)
     }
   }
@@ -140,16 +146,24 @@ export class GuardedRequests {
   /** One wide line per guarded request. No key, credential, query or body. */
   #note (raw: IncomingMessage, route: GuardedRoute, requestId: string, reply: Reply, steps: Steps, sentBytes: number, ms: number): void {
     this.#options.meter.request(route.name, reply.outcome, ms)
-    this.#options.log.info({
+    this.#options.requests.note({
       requestId,
       route: route.name,
-      method: raw.method,
+      method: raw.method ?? '',
       outcome: reply.outcome,
       status: reply.status,
       ms: rounded(ms),
       responseBytes: sentBytes,
-      ...Object.fromEntries(Object.entries(steps).map(([name, value]) => [name, typeof value === 'number' ? rounded(value) : value]))
-    }, 'guarded')
+      record: steps.record,
+      attempt: steps.attempt,
+      bodyMs: roundedIf(steps.bodyMs),
+      claimMs: roundedIf(steps.claimMs),
+      upstreamMs: roundedIf(steps.upstreamMs),
+      settleMs: roundedIf(steps.settleMs),
+      waitMs: roundedIf(steps.waitMs),
+      requestBytes: steps.requestBytes,
+      reason: steps.reason
+    })
   }
 }
 
@@ -165,17 +179,10 @@ function hostRefusal (raw: IncomingMessage): string | null {
   return hosts === 0 && raw.httpVersion === '1.1' ? 'The request has no host header line.' : null
 }
 
-/** The upstream was given this id; if it names the request otherwise, that is its own affair (and not kept). */
-function withRequestId (reply: Reply, requestId: string): Reply {
-  const headers: string[] = []
-  for (let i = 0; i < reply.headers.length; i += 2) {
-    const name = reply.headers[i] as string
-    if (name.toLowerCase() !== 'x-request-id') headers.push(name, reply.headers[i + 1] as string)
-  }
-  headers.push('X-Request-Id', requestId)
-  return { ...reply, headers }
-}
-
 function rounded (value: number): number {
   return Math.round(value * 100) / 100
+}
+
+function roundedIf (value: number | undefined): number | undefined {
+  return value === undefined ? undefined : rounded(value)
 }

@@ -6,9 +6,11 @@ import type { Forwarded } from '../core/headers.ts'
 
 export class PeerTrust {
   readonly #trusted = new BlockList()
+  readonly #any: boolean
 
   /** Addresses and CIDR blocks, checked by the configuration. */
   constructor (proxies: readonly string[]) {
+    this.#any = proxies.length > 0
     for (const proxy of proxies) {
       const [address = '', bits] = proxy.split('/')
       const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
@@ -23,7 +25,7 @@ export class PeerTrust {
       for: address,
       proto: 'encrypted' in raw.socket ? 'https' : 'http',
       host: raw.headers.host ?? null,
-      trusted: isIP(address) !== 0 && this.#trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+      trusted: this.#any && isIP(address) !== 0 && this.#trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
     }
   }
 }

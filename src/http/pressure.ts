@@ -45,6 +45,9 @@ export async function shedUnderPressure (server: FastifyInstance, options: Serve
     pressureHandler: shed as () => void
   })
   server.server.maxConnections = limits().connections
+  // A worker that is full would hand the connection back, and the primary would offer it round and round.
+  // (Node 23.1 and later; its types do not know it yet.)
+  Object.assign(server.server, { dropMaxConnection: true })
   server.server.on('drop', () => { connections.note({ connectionsMax: limits().connections }) })
 }
 

@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Gateway } from '../gateway/gateway.ts'
-import type { Log, Meter } from '../ports.ts'
+import type { Log, Meter, RequestLog } from '../ports.ts'
 import type { compileRoutes } from '../routing/match.ts'
 import { Connections } from './connection.ts'
 import { GuardedRequests } from './guarded.ts'
@@ -48,6 +48,7 @@ export interface ServerOptions {
   /** Absent: nothing is shed. */
   readonly limits?: ServerLimits
   readonly log: Log
+  readonly requests: RequestLog
   readonly meter: Meter
   /** true: this process is on its way out; every answer says `Connection: close`. */
   readonly closing: () => boolean

@@ -22,11 +22,20 @@ export async function writeReply (raw: IncomingMessage, response: ServerResponse
   const empty = !mayHaveBody(reply.status)
   if (!empty) reply.headers.push('Content-Length', String(reply.body.length))
   response.writeHead(reply.status, reply.headers)
-  // An answer that nobody reads is not held for ever. Progress starts the time anew.
-  response.setTimeout(STALLED_MS, () => { response.destroy() })
-  if (raw.complete) response.end(empty ? undefined : reply.body)
-  else await lingeringEnd(raw, response, reply.body)
+  if (raw.complete) end(response, empty ? null : reply.body)
+  // An answer that nobody reads is not held for ever; most are with the kernel by now. Progress starts the time anew.
+  if (!raw.complete || response.socket === null || response.socket.writableLength > 0) response.setTimeout(STALLED_MS, () => { response.destroy() })
+  if (!raw.complete) await lingeringEnd(raw, response, reply.body)
   return empty ? 0 : reply.body.length
+}
+
+/** Head and body then leave as one string in one write; any byte is a latin1 character. Longer ones would be copied for nothing. */
+const ONE_WRITE_BYTES_MAX = 16 * 1024
+
+function end (response: ServerResponse, body: Buffer | null): void {
+  if (body === null) response.end()
+  else if (body.length <= ONE_WRITE_BYTES_MAX) response.end(body.toString('latin1'), 'latin1')
+  else response.end(body)
 }
 
 /**

@@ -53,6 +53,8 @@ const READINGS_MAX = 64
 
 /** Only these characters make a path readable in more than one way (and a leading double slash). A `?` was decoded. */
 const AMBIGUOUS = /[%;\\#?]|^\/\//
+/** Nothing in it that any server reads otherwise: almost every path. */
+const PLAIN = /^(?:\/[A-Za-z0-9._~-]+)+$/
 /** A dot segment, with whatever stands before its end in some reading. */
 const DOT_SEGMENT = /(?:^|\/)\.{1,2}(?:\/|$)/
 
@@ -61,6 +63,7 @@ const DOT_SEGMENT = /(?:^|\/)\.{1,2}(?:\/|$)/
  * of a path that another compared), and more readings than the bounds.
  */
 export function readingsOf (path: string): { kind: 'readings', paths: readonly string[] } | { kind: 'refused', detail: string } {
+  if (PLAIN.test(path)) return DOT_SEGMENT.test(path) ? refused('The path contains a dot segment.') : { kind: 'readings', paths: [path] }
   const paths = new Set([path])
   let chars = 0
   for (const reading of paths) {
@@ -100,6 +103,7 @@ const BEYOND_ASCII = /[\x80-\xff]/
  * segments (so slashes are merged, and one at the end is dropped). `path` holds bytes as latin1 characters.
  */
 export function segmentsOf (path: string): string[] {
+  if (PLAIN.test(path)) return path.slice(1).toLowerCase().split('/')
   const spelled = path.replace(LETTERED, (found, hex: string | undefined) => spell(hex === undefined ? found : String.fromCharCode(parseInt(hex, 16))))
   return foldCase(spelled).split('/').filter((segment) => segment !== '')
 }

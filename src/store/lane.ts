@@ -1,6 +1,6 @@
 /**
- * Write combining: what arrives while a batch is under way goes out with the next. An idle lane sends its first item at
- * once, so that combining costs nobody a wait: there is no timer anywhere. A lane never mixes kinds of writes (P8: a
+ * Write combining: what arrives while a batch is under way goes out with the next. An idle lane sends at the end of the
+ * event loop's turn, so that combining costs nobody a wait: there is no timer anywhere. A lane never mixes kinds of writes (P8: a
  * settle in the same transaction as a claim deadlocks with its mirror image on another gateway), and it never runs two
  * writes to one record at the same time.
  */
@@ -15,8 +15,13 @@ export interface LaneOptions<Item, Result> {
   readonly idOf: (item: Item) => string
   /** Items in one batch. */
   readonly batchMax: number
-  /** Batches under way at once. */
+  /** Batches under way at once, at most. */
   readonly batchesMax: number
+  /**
+   * A second batch beside the first one pays only where a batch takes longer than this (milliseconds), a third where it takes
+   * twice as long, and so on: otherwise it halves the batches and doubles their number. Absent: always `batchesMax`.
+   */
+  readonly batchMsPerLane?: number
   /** Items that wait, over all ids. At the bound push rejects StoreOverloaded: nothing was sent. */
   readonly queueMax: number
   /** Bytes in one batch, as `bytesOf` counts them; an item larger than that travels alone. */
@@ -33,6 +38,9 @@ interface Entry<Item, Result> {
   readonly reject: (error: unknown) => void
 }
 
+/** A batch that took long counts after some dozens like it: the disk has become slower, not this one commit. */
+const FORGETTING = 1.1
+
 export class Lane<Item, Result> {
   readonly #options: LaneOptions<Item, Result>
   /** Entries that may go out: of every id at most one is here or under way. */
@@ -42,6 +50,8 @@ export class Lane<Item, Result> {
   #waiting = 0
   #batches = 0
   #scheduled = false
+  /** What a batch takes when nothing else holds it up. */
+  #fastestMs = 0
 
   constructor (options: LaneOptions<Item, Result>) {
     this.#options = options
@@ -75,14 +85,24 @@ export class Lane<Item, Result> {
     this.#ready.push(entry)
   }
 
-  /** In a microtask, so that what one turn of the event loop pushes goes out together. */
+  /** When all that this turn of the event loop has read is pushed, so that it goes out together. */
   #schedule (): void {
-    if (this.#scheduled || this.#batches >= this.#options.batchesMax) return
+    if (this.#scheduled || this.#batches >= this.#lanes()) return
     this.#scheduled = true
-    queueMicrotask(() => {
+    setImmediate(() => {
       this.#scheduled = false
-      while (this.#batches < this.#options.batchesMax && this.#ready.length > 0) this.#send(this.#nextBatch())
+      while (this.#batches < this.#lanes() && this.#ready.length > 0) this.#send(this.#nextBatch())
     })
+  }
+
+  #lanes (): number {
+    const { batchesMax, batchMsPerLane } = this.#options
+    return batchMsPerLane === undefined ? batchesMax : Math.max(1, Math.min(batchesMax, Math.ceil(this.#fastestMs / batchMsPerLane)))
+  }
+
+  /** The shortest of late: longer ones waited for this process or for a lock, which more batches would not shorten. */
+  #learn (tookMs: number): void {
+    this.#fastestMs = this.#fastestMs === 0 ? tookMs : Math.min(tookMs, this.#fastestMs * FORGETTING)
   }
 
   #nextBatch (): Array<Entry<Item, Result>> {
@@ -101,8 +121,10 @@ export class Lane<Item, Result> {
 
   #send (batch: Array<Entry<Item, Result>>): void {
     this.#batches++
+    const sentAt = performance.now()
     const done = () => {
       this.#batches--
+      this.#learn(performance.now() - sentAt)
       for (const entry of batch) this.#release(entry.id)
       if (this.#ready.length > 0) this.#schedule()
     }

@@ -17,8 +17,8 @@ export interface Audited extends AuditEntry {
 
 export interface Table {
   find: (id: Buffer) => Stored | null
-  /** Inserts or replaces. Throws StoreRejected if the row breaks a constraint. */
-  save: (row: Stored) => void
+  /** `before`: what stands there, as {@link find} gave it; null: nothing. Throws StoreRejected if the row breaks a constraint. */
+  save: (row: Stored, before: Stored | null) => void
   /** Claimed rows whose lease is over, the longest over first; of `ids` only, unless null; never of an owner in `running`. */
   lapsing: (order: LapseOrder, nowMs: number) => Stored[]
   /** Removes at most `limit` rows whose expiry is over. */
@@ -45,8 +45,9 @@ export class Ledger {
   }
 
   take (seen: Token, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
-    const change = transition(this.#table.find(seen.id), { kind: 'take', seen, claim, mayRetry }, nowMs)
-    return this.#write(change) ? { kind: 'won', attempt: change.row.attempt } : { kind: 'lost' }
+    const before = this.#table.find(seen.id)
+    const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs)
+    return this.#write(change, before) ? { kind: 'won', attempt: change.row.attempt } : { kind: 'lost' }
   }
 
   confirm (claim: Claim, nowMs: number): ClaimResult {
@@ -60,7 +61,10 @@ export class Ledger {
   }
 
   renew (tokens: readonly Token[], nowMs: number): RenewResult[] {
-    return tokens.map(token => this.#write(transition(this.#table.find(token.id), { kind: 'renew', token }, nowMs)) ? 'renewed' : 'lost')
+    return tokens.map(token => {
+      const before = this.#table.find(token.id)
+      return this.#write(transition(before, { kind: 'renew', token }, nowMs), before) ? 'renewed' : 'lost'
+    })
   }
 
   settle (settlement: Settlement, nowMs: number): SettleResult {
@@ -77,7 +81,7 @@ export class Ledger {
   lapse (order: LapseOrder, nowMs: number): Lapsed[] {
     const { running } = order
     return this.#table.lapsing(order, nowMs)
-      .filter(row => this.#write(transition(row, { kind: 'lapse', running }, nowMs)))
+      .filter(row => this.#write(transition(row, { kind: 'lapse', running }, nowMs), row))
       .map(({ id, attempt, about: { route, requestId } }) => ({ id, route, requestId, attempt }))
   }
 
@@ -103,25 +107,25 @@ export class Ledger {
     return this.#operated(before, transition(before, { kind: 'expire', token }, nowMs), audit, nowMs)
   }
 
-  #write (change: Change): change is Extract<Change, { kind: 'written' }> {
+  #write (change: Change, before: Stored | null): change is Extract<Change, { kind: 'written' }> {
     if (change.kind !== 'written') return false
-    this.#table.save(change.row)
+    this.#table.save(change.row, before)
     return true
   }
 
   #claimed (before: Stored | null, change: Change, nowMs: number): ClaimResult {
-    if (this.#write(change)) return { kind: 'won', attempt: change.row.attempt }
+    if (this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
     if (before === null) throw new TypeError('a claim of a record that does not exist is never refused')
     return { kind: 'seen', row: rowOf(before, nowMs) }
   }
 
   #settled (before: Stored | null, change: Change, nowMs: number): SettleResult {
-    if (this.#write(change)) return { kind: 'settled', keepLeftMs: (change.row.expiresAtMs ?? nowMs) - nowMs }
+    if (this.#write(change, before)) return { kind: 'settled', keepLeftMs: (change.row.expiresAtMs ?? nowMs) - nowMs }
     return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs) }
   }
 
   #operated (before: Stored | null, change: Change, audit: AuditEntry, nowMs: number): OperatorResult {
-    if (before !== null && this.#write(change)) {
+    if (before !== null && this.#write(change, before)) {
       this.#table.note({ action: audit.action, who: audit.who, why: audit.why, atMs: nowMs, before, after: change.row })
       return { kind: 'done', row: rowOf(change.row, nowMs) }
     }

@@ -4,8 +4,9 @@
  * under a known name is redacted here.
  */
 import pino from 'pino'
-import type { DestinationStream, Logger } from 'pino'
+import type { DestinationStream, Logger, LoggerOptions } from 'pino'
 import type { LogLevel } from '../config/config.ts'
+import type { RequestLine, RequestLog } from '../ports.ts'
 import { VERSION } from '../version.ts'
 
 /** Names under which libraries and errors carry what must not be logged, at the top, one and two levels down. */
@@ -16,6 +17,11 @@ const SECRET_NAMES = [
 /** Names under which URLs stand: shown without credentials and query. */
 const URL_NAMES = ['url', 'origin', 'connectionString']
 const REDACTED = '[redacted]'
+/**
+ * So much goes into a pipe in one piece (PIPE_BUF): processes that share one must not write more at once, or a reader who
+ * falls behind finds one's line within another's.
+ */
+const PIPE_BYTES = 4096
 
 /** Enough to find a record by and to tell two keys apart, too little to be the stored hash. */
 const HASHED_KEY_CHARACTERS = 16
@@ -24,19 +30,78 @@ export interface LogOptions {
   readonly level: LogLevel
   /** Which gateway process; on every line. */
   readonly instance?: string
+  /** true: other processes write to the same stdout. */
+  readonly shared?: boolean
   /** Default: stdout. Tests read along here. */
   readonly destination?: DestinationStream
 }
 
-export function createLog ({ level, instance, destination }: LogOptions): Logger {
-  return pino({
+export interface Logs {
+  readonly log: Logger
+  /** For the one line of each guarded request: the same log, without the search for secrets. */
+  readonly requests: RequestLog
+  /** A reload. */
+  readonly become: (level: LogLevel) => void
+}
+
+export function createLogs ({ level, instance, shared = false, destination = stdout(shared) }: LogOptions): Logs {
+  const base = { service: 'onceway', version: VERSION, ...(instance !== undefined && { instance }) }
+  const log = pino({
     level,
-    base: { service: 'onceway', version: VERSION, ...(instance !== undefined && { instance }) },
+    base,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
     redact: { paths: [...SECRET_NAMES, ...URL_NAMES].flatMap(redactPaths), censor },
-    serializers: { err: errorFields, error: errorFields }
-  }, destination ?? pino.destination({ fd: 1, sync: false }))
+    serializers: { err: errorFields, error: errorFields },
+    hooks: { logMethod: atOnce(destination) }
+  }, destination)
+  const members = JSON.stringify(base).slice(1, -1)
+  return {
+    log,
+    requests: { note: (line) => { if (log.isLevelEnabled('info')) destination.write(requestText(line, members)) } },
+    become: (next) => { log.level = next }
+  }
+}
+
+/**
+ * As pino writes it, but without the search for secrets: these fields are a closed type, and none of them holds one.
+ * Measured (Node 24.21, a busy machine): 6 µs a line; pino 7 µs, and 130 µs with the search.
+ */
+function requestText (line: RequestLine, base: string): string {
+  let text = `{"level":"info","time":"${new Date().toISOString()}",${base}`
+  let name: keyof RequestLine
+  for (name in line) {
+    const value = line[name]
+    if (typeof value === 'number') text += `,"${name}":${value}`
+    else if (value !== undefined) text += `,"${name}":${JSON.stringify(value)}`
+  }
+  return `${text},"msg":"guarded"}\n`
+}
+
+/** Bytes that are gathered into one write, and how long they wait for it: what `kill -9` can take from the log. */
+const WRITE_BYTES = 12 * 1024
+const WRITE_WITHIN_MS = 100
+
+interface Buffered extends DestinationStream { readonly flush: (done: () => void) => void }
+
+function isBuffered (destination: DestinationStream): destination is Buffered {
+  return 'flush' in destination
+}
+
+/** Events are few, and what is said before an end by force is most often why: they wait for nothing, lines of requests may. */
+function atOnce (destination: DestinationStream): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
+  let flushing = false
+  return function (this: Logger, args, method) {
+    method.apply(this, args)
+    if (flushing || !isBuffered(destination)) return
+    flushing = true
+    destination.flush(() => { flushing = false })
+  }
+}
+
+function stdout (shared: boolean): DestinationStream {
+  const bytes = shared ? { minLength: PIPE_BYTES * 3 / 4, maxWrite: PIPE_BYTES } : { minLength: WRITE_BYTES }
+  return pino.destination({ fd: 1, sync: false, periodicFlush: WRITE_WITHIN_MS, ...bytes })
 }
 
 /** What of a key may stand in a log: the start of its hash, as `records list --key` shows it too. */

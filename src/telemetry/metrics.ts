@@ -3,8 +3,11 @@
  * configuration or from closed sets: never a key, a tenant, a path or a message, so that the number of series is bounded.
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import type { Aggregator } from 'prom-client'
 import type { Meter } from '../ports.ts'
 import { VERSION } from '../version.ts'
+import { exposition } from './aggregate.ts'
+import type { Exposition, Series, Snapshot } from './aggregate.ts'
 
 /**
  * Seconds of whole requests: a replay from memory takes a tenth of a millisecond, a payment some seconds, the slowest
@@ -18,8 +21,22 @@ const MS_PER_SECOND = 1000
 
 export interface Metrics extends Meter {
   reloaded: (result: 'ok' | 'refused') => void
-  /** The exposition of all metrics, and its media type. */
-  expose: () => Promise<{ contentType: string, text: string }>
+  expose: () => Promise<Exposition>
+}
+
+/** What one of several workers counts. Which build and which configuration it is, is the primary's to say. */
+export interface WorkerMetrics extends Meter {
+  snapshot: () => Promise<Snapshot>
+}
+
+export const WORKER_STATES = ['ready', 'starting', 'silent', 'waiting'] as const
+/** silent: did not answer the primary in time. waiting: has ended, and its successor is held back for a while. */
+export type WorkerState = typeof WORKER_STATES[number]
+
+export interface PrimaryMetrics extends Pick<Metrics, 'reloaded'> {
+  workers: (state: WorkerState, count: number) => void
+  workerEnded: () => void
+  snapshot: () => Promise<Snapshot>
 }
 
 /** `processMetrics`: also those of the process itself (CPU, memory, event loop); false where a test wants ours alone. */
@@ -32,8 +49,39 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
     ...storeMeter(registry),
     ...recordMeter(registry),
     ...configMeter(registry),
-    expose: async () => ({ contentType: registry.contentType, text: await registry.metrics() })
+    expose: async () => exposition(registry)
   }
+}
+
+/** `worker`: its number, which its successor will have too, so that the number of series is bounded. */
+export function createWorkerMetrics (worker: number): WorkerMetrics {
+  const registry = new Registry()
+  return { ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry), snapshot: snapshotOf(registry, String(worker)) }
+}
+
+export function createPrimaryMetrics (): PrimaryMetrics {
+  const registry = new Registry()
+  buildInfo(registry)
+  const workers = new Gauge({ name: 'onceway_workers', help: 'Worker processes, by their state: ready, starting, silent or waiting. Together those that should run.', labelNames: ['state'], registers: [registry] })
+  const ended = declare(registry).counter('onceway_workers_ended_total', 'Worker processes that ended by themselves and were replaced.', [])
+  return {
+    ...configMeter(registry),
+    workers: (state, count) => { workers.set({ state }, count) },
+    workerEnded: () => { ended.inc() },
+    snapshot: snapshotOf(registry, 'primary')
+  }
+}
+
+/** The numbers of a process mean nothing as a sum: each process has its own series. */
+function snapshotOf (registry: Registry, worker: string): () => Promise<Snapshot> {
+  const ofProcess = new Registry()
+  ofProcess.setDefaultLabels({ worker })
+  collectDefaultMetrics({ register: ofProcess })
+  return async () => ({ ours: await seriesOf(registry), process: await seriesOf(ofProcess) })
+}
+
+async function seriesOf (registry: Registry): Promise<Series> {
+  return await registry.getMetricsAsJSON() as unknown as Series
 }
 
 type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed'>
@@ -68,7 +116,7 @@ function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker'> {
   const { counter, gauge, histogram } = declare(registry)
   const seconds = histogram('onceway_store_duration_seconds', 'One operation of a store.', ['store', 'operation'], STORE_BUCKETS)
   const errors = counter('onceway_store_errors_total', 'Operations of a store that failed.', ['store', 'operation'])
-  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again.')
+  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again.', 'max')
   return {
     store: (store, operation, ok, ms) => {
       seconds.observe({ store, operation }, ms / MS_PER_SECOND)
@@ -90,8 +138,8 @@ function recordMeter (registry: Registry): RecordMeter {
   const swept = counter('onceway_records_swept_total', 'Records deleted after their retention, by state.', ['state'])
   const lapsed = counter('onceway_records_lapsed_total', 'Claims whose lease ended without a settle.', [])
   const unknown = counter('onceway_indeterminate_total', 'Executions whose outcome is not known, by the stage that failed.', ['route', 'stage'])
-  const unresolved = gauge('onceway_indeterminate_unresolved', 'Records in the store whose outcome is not known.')
-  const oldest = gauge('onceway_indeterminate_oldest_seconds', 'How long the oldest of them has been so; 0: there is none.')
+  const unresolved = gauge('onceway_indeterminate_unresolved', 'Records in the store whose outcome is not known.', 'max')
+  const oldest = gauge('onceway_indeterminate_oldest_seconds', 'How long the oldest of them has been so; 0: there is none.', 'max')
   return {
     leaseLost: (route) => { leasesLost.inc({ route }) },
     settleFenced: (route) => { fenced.inc({ route }) },
@@ -132,7 +180,8 @@ function declare (registry: Registry) {
   const registers = [registry]
   return {
     counter: <L extends string>(name: string, help: string, labelNames: L[]) => new Counter({ name, help, labelNames, registers }),
-    gauge: (name: string, help: string) => new Gauge({ name, help, registers }),
+    /** `aggregator`: what several workers' values are together. max: all of them tell of the same thing. */
+    gauge: (name: string, help: string, aggregator: Aggregator = 'sum') => new Gauge({ name, help, aggregator, registers }),
     histogram: <L extends string>(name: string, help: string, labelNames: L[], buckets: number[]) => new Histogram({ name, help, labelNames, buckets, registers })
   }
 }

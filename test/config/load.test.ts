@@ -8,7 +8,7 @@ import { ConfigWorld, fileWith } from './world.ts'
 const MANY = `version: 1
 lisen: { port: 80 }
 listen: { port: ninety }
-workers: 4
+workers: none
 admin: { token: \${NOPE} }
 trustProxies: [10.0.0.0/8, banana, 1.2.3.4/99]
 stores:
@@ -41,7 +41,7 @@ test('every mistake is told at once, each with its line, column and path', (t) =
   assert.deepEqual(places, [
     '2:1 lisen',
     '3:17 listen.port',
-    '4:1 workers',
+    '4:10 workers',
     '5:17 admin.token',
     '6:28 trustProxies[1]',
     '6:36 trustProxies[2]',
@@ -98,13 +98,35 @@ test('what only a later version can do is told so', (t) => {
   }
   assert.deepEqual(later(fileWith({ policy: '{ unknown: probe, probe: { path: /x } }' })), ['routes[0].idempotency.unknown', 'routes[0].idempotency.probe'])
   assert.deepEqual(later(fileWith({ policy: '{ scope: ["forwardAuth:X-User"] }' })), ['routes[0].idempotency.scope'])
-  assert.deepEqual(later(fileWith({ rest: 'workers: 2' })), ['workers'])
   assert.deepEqual(later(fileWith({ rest: 'stores: { redis: { url: "redis://h", sentinel: {}, tls: {} } }' })), ['stores.redis.sentinel', 'stores.redis.tls'])
 })
 
-test('one worker is what there is anyway', (t) => {
-  new ConfigWorld(t).load(fileWith({ rest: 'workers: 1' }))
+const ON_POSTGRES = 'stores: { postgres: { url: "postgres://db/app" } }'
+
+test('how many workers: 1, a number or auto, from the file, the environment or the command line', (t) => {
+  const world = new ConfigWorld(t)
+  const workers = (...args: Parameters<ConfigWorld['load']>) => world.load(...args).config.workers
+  assert.equal(workers(fileWith()), 1)
+  assert.equal(workers(fileWith({ rest: `workers: 3\n${ON_POSTGRES}` })), 3)
+  assert.equal(workers(fileWith({ rest: ON_POSTGRES }), { ONCEWAY_WORKERS: '4' }), 4)
+  assert.equal(workers(fileWith({ rest: ON_POSTGRES }), { ONCEWAY_WORKERS: 'auto' }), 'auto')
+  assert.equal(workers(fileWith({ rest: `workers: \${WORKERS}\n${ON_POSTGRES}` }), { WORKERS: '5' }), 5)
+  assert.equal(workers(fileWith({ rest: `workers: 3\n${ON_POSTGRES}` }), { ONCEWAY_WORKERS: '4' }, { workers: 2 }), 2)
 })
+
+test('several workers on the embedded store are refused, and why; auto is one there', (t) => {
+  const world = new ConfigWorld(t)
+  assert.equal(world.load(fileWith({ rest: 'workers: auto' })).config.workers, 'auto')
+  assert.deepEqual(world.complaints(fileWith({ rest: 'workers: 2' })), ['workers: must be 1 without Postgres (auto is 1 then): the embedded store belongs to one process'])
+  assert.deepEqual(world.problems(fileWith(), {}, { workers: 2 }).map(({ file, path }) => [file, path]), [['--workers', 'workers']])
+  assert.equal(world.problems(fileWith({ rest: 'workers: 2\nstores: { redis: { url: "redis://h" } }' })).length, 1)
+})
+
+for (const [written, complaint] of [['0', 'must be >= 1'], ['257', 'must be <= 256'], ['many', 'must be auto or a whole number'], ['1.5', 'must be auto or a whole number']] as const) {
+  test(`workers: ${written} is none`, (t) => {
+    assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ rest: `workers: ${written}\n${ON_POSTGRES}` })), [`workers: ${complaint}`])
+  })
+}
 
 test('a file that is no YAML, has a key twice, a tag, two documents or a bomb of aliases is refused with its place', (t) => {
   const world = new ConfigWorld(t)

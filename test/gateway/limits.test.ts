@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MemoryStore } from '../../src/store/memory.ts'
+import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty } from '../harness/faulty-store.ts'
 import { startGuarded } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 
-const LIMITS = { executions: 100, waiters: 100, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024 }
+const LIMITS = { executions: 100, waiters: 100, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
 
 test('a duplicate beyond the limit of waiters gets 409 at once instead of waiting', async t => {
   const { answer, open } = slow()
@@ -77,4 +78,16 @@ test('a gateway that is draining refuses guarded requests with 503 and closes', 
   assert.equal(refused.json.code, 'draining')
   assert.equal(refused.headers['connection'], 'close')
   assert.equal(world.witness.seen.length, 0)
+})
+
+test('settled answers are kept in memory up to recentBytes, and none with 0; the store has them all the same', async t => {
+  for (const [recentBytes, looked] of [[1024 * 1024, 0], [0, 1]] as const) {
+    const records = faulty(new MemoryStore({ nowMs: Date.now }))
+    const { ask, witness } = await startGuarded(t, { world: { records: records.store, locks: NO_LOCKS, limits: { ...LIMITS, recentBytes } } })
+    await ask('k')
+    const before = records.calls('insert')
+    assert.equal((await ask('k')).headers['idempotent-replayed'], 'true')
+    assert.equal(records.calls('insert') - before, looked)
+    assert.equal(witness.seen.length, 1)
+  }
 })

@@ -13,6 +13,8 @@ export type Source =
   | { readonly kind: 'docker' }
   | { readonly kind: 'none', readonly why: string }
 
+export type Tool = 'wrk' | 'nginx'
+
 const found = new Map<string, Source>()
 
 /** Remembered for the process: apt is asked once. */
@@ -23,6 +25,17 @@ export function findServer (server: 'postgres' | 'redis'): Source {
     ? find(findPostgresBinaries, ['postgresql'], 'postgres, initdb')
     : find(findRedisBinaries, ['redis-server'], 'redis-server')
   found.set(server, source)
+  return source
+}
+
+/** What a benchmark needs beside servers: a program of Debian's, on the path or by apt; no container stands in for it. */
+export function findTool (tool: Tool): Source {
+  const known = found.get(tool)
+  if (known !== undefined) return known
+  const look = (): string | null => pathDirectories().find((directory) => runs(directory, tool)) ?? null
+  const directory = look() ?? (installWithApt([tool]) ? look() : null)
+  const source: Source = directory === null ? { kind: 'none', why: `no ${tool} on the path, none from apt (the package is called ${tool})` } : { kind: 'binaries', directory }
+  found.set(tool, source)
   return source
 }
 
@@ -76,7 +89,7 @@ function findRedisBinaries (): string | null {
 }
 
 function pathDirectories (): string[] {
-  return [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin', '/opt/homebrew/bin'].filter(Boolean)
+  return [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin', '/usr/sbin', '/opt/homebrew/bin'].filter(Boolean)
 }
 
 function runs (directory: string, name: string): boolean {

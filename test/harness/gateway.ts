@@ -108,14 +108,14 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     meter: countingMeter(),
     log: SILENT,
     instance: 'test',
-    limits: { executions: 1_000, waiters: 1_000, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024 },
+    limits: { executions: 1_000, waiters: 1_000, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
     claimWithinMs: 2_000,
     longestLeaseMs: Math.max(...leases, 1),
     copyTtlMs: 60_000,
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
-  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, closing: () => false, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
+  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start()] : []
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null

@@ -3,10 +3,10 @@
  * name, with the reason, and counted by the runner; with CI=true it is a failure of the file instead.
  */
 import { test } from 'node:test'
-import { findServer } from './binaries.ts'
+import { findServer, findTool } from './binaries.ts'
 
 /** 'own …': one that may be killed, restarted and paused, not one that an environment variable points to. */
-export type Need = 'postgres' | 'redis' | 'own postgres' | 'own redis'
+export type Need = 'postgres' | 'redis' | 'own postgres' | 'own redis' | 'wrk' | 'nginx'
 
 export function needs (...wanted: readonly Need[]): { skip: string } | { skip: false } {
   const reasons = wanted.map(missing).filter((reason) => reason !== null)
@@ -19,6 +19,10 @@ export function needs (...wanted: readonly Need[]): { skip: string } | { skip: f
 }
 
 function missing (need: Need): string | null {
+  if (need === 'wrk' || need === 'nginx') {
+    const source = findTool(need)
+    return source.kind === 'none' ? `needs ${need}: ${source.why}` : null
+  }
   const server = need.endsWith('postgres') ? 'postgres' : 'redis'
   const variable = givenBy(server)
   if (variable !== null) {

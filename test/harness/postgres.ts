@@ -18,6 +18,8 @@ export interface PostgresServer {
   /** A superuser's, of the database `postgres`. */
   readonly url: string
   readonly port: number
+  /** The postmaster's. null: not a process of ours (a container's, a given one's). */
+  readonly pid: () => number | null
   /** Waits until it has ended and removes its directory. */
   stop: () => Promise<void>
   /** SIGKILL to all of its processes: what a power cut does, less the disk. */
@@ -38,15 +40,22 @@ const START_MS_MAX = 30_000
 /** Small memory, no sockets outside 127.0.0.1; durability as in production, since tests kill it. */
 const SETTINGS = ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories=', '-c', 'fsync=on', '-c', 'shared_buffers=32MB', '-c', 'max_connections=200', '-c', 'max_wal_size=256MB']
 
-export async function startPostgres (): Promise<PostgresServer> {
+export interface PostgresServerOptions {
+  /** Over {@link SETTINGS}: name to value, as in postgresql.conf. For measurements; tests are content with little. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
+export async function startPostgres ({ settings = {} }: PostgresServerOptions = {}): Promise<PostgresServer> {
   const given = process.env.TEST_DATABASE_URL
+  const more = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  if (given && more.length > 0) throw new Error('TEST_DATABASE_URL names a server whose settings are not ours to choose')
   if (given) return givenServer(given)
   const source = findServer('postgres')
   if (source.kind === 'none') throw new Error(source.why)
-  return source.kind === 'docker' ? startContainer() : startBinaries(source.directory)
+  return source.kind === 'docker' ? startContainer(more) : startBinaries(source.directory, more)
 }
 
-async function startBinaries (binaries: string): Promise<PostgresServer> {
+async function startBinaries (binaries: string, more: readonly string[]): Promise<PostgresServer> {
   const user = unprivilegedUser()
   const directory = makeDirectory('postgres')
   const cluster = join(directory.path, 'data')
@@ -56,7 +65,7 @@ async function startBinaries (binaries: string): Promise<PostgresServer> {
   const port = await freePort()
   const start = () => launch({
     file: join(binaries, 'postgres'),
-    args: ['-D', cluster, '-p', String(port), ...SETTINGS],
+    args: ['-D', cluster, '-p', String(port), ...SETTINGS, ...more],
     directory: directory.path,
     log: join(directory.path, 'log'),
     user,
@@ -68,6 +77,7 @@ async function startBinaries (binaries: string): Promise<PostgresServer> {
   return {
     url,
     port,
+    pid: () => running.pid,
     async stop () { await running.end('SIGINT'); directory.remove() },
     kill: () => running.killAll(),
     async restart () {
@@ -129,14 +139,15 @@ function lives (pid: number): boolean {
   try { return process.kill(pid, 0) } catch (error) { return (error as NodeJS.ErrnoException).code === 'EPERM' }
 }
 
-async function startContainer (): Promise<PostgresServer> {
+async function startContainer (more: readonly string[]): Promise<PostgresServer> {
   const port = await freePort()
   const url = urlOf(port)
-  const container = runContainer('postgres:16-alpine', [port, 5432], [`POSTGRES_USER=${USER}`, `POSTGRES_PASSWORD=${PASSWORD}`, 'POSTGRES_DB=postgres'], [])
+  const container = runContainer('postgres:16-alpine', [port, 5432], [`POSTGRES_USER=${USER}`, `POSTGRES_PASSWORD=${PASSWORD}`, 'POSTGRES_DB=postgres'], more.length === 0 ? [] : ['postgres', ...more])
   await answers(url, null)
   return {
     url,
     port,
+    pid: () => null,
     async stop () { container.stop() },
     async kill () { container.kill() },
     async restart () { container.start(); await answers(url, null) },
@@ -152,6 +163,7 @@ function givenServer (url: string): PostgresServer {
   return {
     url,
     port: Number(new URL(url).port || 5432),
+    pid: () => null,
     async stop () { for (const database of created) await query(url, `drop database if exists "${database}" with (force)`) },
     kill: refuse,
     restart: refuse,

@@ -16,6 +16,8 @@ export interface LaunchOptions {
   readonly directory: string
   readonly log: string
   readonly user?: User | undefined
+  /** The whole of it; without it, this process's own. */
+  readonly env?: NodeJS.ProcessEnv | undefined
   /** The signal by which the server and all its children end at once and clean up after themselves. */
   readonly endSignal: 'SIGQUIT' | 'SIGKILL'
 }
@@ -37,7 +39,7 @@ export interface Launched {
 export function launch (options: LaunchOptions): Launched {
   const log = openSync(options.log, 'a')
   const child = spawn(options.file, options.args, {
-    cwd: options.directory, stdio: ['ignore', log, log], detached: true, ...options.user
+    cwd: options.directory, stdio: ['ignore', log, log], detached: true, ...options.user, ...options.env !== undefined && { env: options.env }
   })
   closeSync(log)
   child.unref()
@@ -78,6 +80,7 @@ class LaunchedProcess implements Launched {
     const pids = [this.pid, ...descendants(this.pid)]
     signalAll(pids, 'SIGKILL')
     this.#paused = []
+    if (this.running()) this.#child.ref()
     await this.exited
     // The children are not ours to wait for: the kernel says when the last one is gone.
     while (pids.some(alive)) await new Promise((resolve) => setTimeout(resolve, 5))
@@ -127,14 +130,15 @@ function signalAll (pids: readonly number[], ...signals: NodeJS.Signals[]) {
 }
 
 /** A zombie whose parent has not looked yet counts as gone. */
-function alive (pid: number): boolean {
+export function alive (pid: number): boolean {
   try {
     process.kill(pid, 0)
     return statOf(pid)?.state !== 'Z'
   } catch { return false }
 }
 
-function descendants (root: number): number[] {
+/** Everything below it, not itself. */
+export function descendants (root: number): number[] {
   const parents = readParents()
   const found: number[] = []
   for (let at = [root]; at.length > 0;) {

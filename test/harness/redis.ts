@@ -14,6 +14,8 @@ import { launch, type Launched } from './process.ts'
 export interface RedisServer {
   readonly url: string
   readonly port: number
+  /** null: not a process of ours (a container's, a given one's). */
+  readonly pid: () => number | null
   /** Waits until it has ended and removes its directory. */
   stop: () => Promise<void>
   kill: () => Promise<void>
@@ -56,6 +58,7 @@ async function startBinary (file: string, args: readonly string[]): Promise<Redi
   return {
     url: urlOf(port),
     port,
+    pid: () => running.pid,
     async stop () { await running.killAll(); directory.remove() },
     kill: () => running.killAll(),
     async restart () {
@@ -75,6 +78,7 @@ async function startContainer (args: readonly string[]): Promise<RedisServer> {
   return {
     url: urlOf(port),
     port,
+    pid: () => null,
     async stop () { container.stop() },
     async kill () { container.kill() },
     async restart () { container.kill(); container.start(); await answers(port, null) },
@@ -85,7 +89,7 @@ async function startContainer (args: readonly string[]): Promise<RedisServer> {
 
 function givenServer (url: string): RedisServer {
   const refuse = () => { throw new Error('TEST_REDIS_URL names a server that is not ours to stop: say needs(\'own redis\')') }
-  return { url, port: Number(new URL(url).port || 6379), async stop () {}, kill: refuse, restart: refuse, pause: refuse, resume: refuse }
+  return { url, port: Number(new URL(url).port || 6379), pid: () => null, async stop () {}, kill: refuse, restart: refuse, pause: refuse, resume: refuse }
 }
 
 function urlOf (port: number) { return `redis://127.0.0.1:${port}/0` }

@@ -53,7 +53,15 @@ async function startPressed (t: TestContext, limits = LIMITS, answer?: Behaviour
   const gateway = await startGateway(t, { routes, world: { records: records.store, meter, log } })
   const pressed = { limits }
   const server = await createServer({
-    gateway: gateway.gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust([]), log, meter, closing: () => false, get limits () { return pressed.limits }
+    gateway: gateway.gateway,
+    routes: compileRoutes(routes),
+    problemBaseUri: 'urn:onceway:problem:',
+    peers: new PeerTrust([]),
+    log,
+    meter,
+    requests: { note: () => {} },
+    closing: () => false,
+    get limits () { return pressed.limits }
   })
   await server.listen({ host: '127.0.0.1', port: 0 })
   t.after(async () => {

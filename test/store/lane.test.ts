@@ -27,13 +27,40 @@ function laneOf (over: Partial<LaneOptions<Item, string>> = {}) {
   return { lane, runs, started }
 }
 
-test('an idle lane sends its first item in the next microtask, with whatever came in the same turn', async () => {
+test('an idle lane sends at the end of the turn, with whatever came in it', async () => {
   const { lane, runs } = laneOf()
   const results = [lane.push(item('b')), lane.push(item('a'))]
   await Promise.resolve()
-  assert.deepEqual(ids(runs), ['ab'])
+  assert.deepEqual(ids(runs), [])
+  results.push(lane.push(item('c')))
+  await new Promise(resolve => { setImmediate(resolve) })
+  assert.deepEqual(ids(runs), ['abc'])
   runs[0]?.finish()
-  assert.deepEqual(await Promise.all(results), ['b!', 'a!'])
+  assert.deepEqual(await Promise.all(results), ['b!', 'a!', 'c!'])
+})
+
+test('batches that come back quickly go one at a time, slow ones side by side, and quick ones again', async () => {
+  let batchMs = 0
+  let under = 0
+  let most = 0
+  const run = async (items: Item[]): Promise<string[]> => {
+    most = Math.max(most, ++under)
+    await new Promise(resolve => { setTimeout(resolve, batchMs) })
+    under--
+    return items.map(({ text }) => text)
+  }
+  const lane = new Lane<Item, string>({ name: 'test', run, idOf: ({ id }) => id, batchMax: 1, batchesMax: 3, batchMsPerLane: 50, queueMax: 10_000, provenRolledBack: () => false })
+  let number = 0
+  const mostOf = async (count: number, ms: number): Promise<number> => {
+    batchMs = ms
+    await Promise.all(Array.from({ length: count }, async () => lane.push(item(`id ${number++}`))))
+    most = 0
+    await Promise.all(Array.from({ length: 6 }, async () => lane.push(item(`id ${number++}`))))
+    return most
+  }
+  assert.equal(await mostOf(20, 0), 1)
+  assert.equal(await mostOf(120, 120), 3)
+  assert.equal(await mostOf(20, 0), 1)
 })
 
 test('what arrives while a batch is under way goes out with the next', async () => {

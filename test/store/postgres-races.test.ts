@@ -62,6 +62,20 @@ describe('two connections on one record', needs('postgres'), () => {
     assert.equal((await rowAt(world.store, claim.id)).state, 'claimed')
   })
 
+  test('what was locked while a backlog was swept is swept after it', async (t) => {
+    const world = await openWorld(t, server)
+    const [oldest, ...others] = [await bring(world, 'pastCompleted'), await bring(world, 'pastCompleted'), await bring(world, 'pastCompleted'), await bring(world, 'pastCompleted')]
+    const other = await holding(world, `select from ${world.records} where id = $1 for update`, oldest.id)
+    // Full, so the next one goes on behind it; that one is not, so the third begins anew.
+    assert.deepEqual(await world.store.sweep(2), [{ state: 'completed', count: 2 }])
+    await other.query('commit')
+    assert.deepEqual(await world.store.sweep(2), [{ state: 'completed', count: 1 }])
+    assert.equal((await rowAt(world.store, oldest.id)).state, 'completed')
+    for (const { id } of others) assert.equal(await world.store.look(id), null)
+    assert.deepEqual(await world.store.sweep(2), [{ state: 'completed', count: 1 }])
+    assert.equal(await world.store.look(oldest.id), null)
+  })
+
   test('one locked row does not keep the others from being renewed', async (t) => {
     const world = await openWorld(t, server)
     const claims = await Promise.all([1, 2, 3, 4].map(() => bring(world, 'live')))

@@ -50,6 +50,22 @@ describe('locks in Redis', needs('redis'), () => {
     assert.equal(await store.swap(id, next.owner, copyOf(500), LONG_MS), true)
   })
 
+  test('a copy that waited behind another write lives no longer for it', async (t) => {
+    const options = redisOptionsOf((await server()).url, { commandTimeoutMs: 10_000 })
+    const store = await readyLocks(t, options)
+    const client = await bareClient(t, options.url)
+    const [first, second, lock] = [randomBytes(32), randomBytes(32), lockOf()]
+    for (const id of [first, second]) await store.lock(id, lock, LONG_MS)
+    await client.call('CLIENT', 'PAUSE', '400', 'WRITE')
+    const swapped = [store.swap(first, lock.owner, copyOf(10), 10_000)]
+    // The first is on its way now, and held up; the second waits behind it.
+    await new Promise(resolve => { setImmediate(() => { setImmediate(resolve) }) })
+    swapped.push(store.swap(second, lock.owner, copyOf(10), 10_000))
+    assert.deepEqual(await Promise.all(swapped), [true, true])
+    const left = await client.pttl(keyOf(options, second))
+    assert.ok(left > 0 && left < 9_800, `${left} ms left of 10,000, after 400 of waiting`)
+  })
+
   test('a copy stands no longer than copies may, whatever its row has left', async (t) => {
     const options = redisOptionsOf((await server()).url, { copies: { ttlMs: 5_000, bytesMax: 1_000 } })
     const store = await readyLocks(t, options)

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createLog, hashedKey, pathOnly } from '../../src/telemetry/log.ts'
+import { createLogs, hashedKey, pathOnly } from '../../src/telemetry/log.ts'
 import { keyHash } from '../../src/core/identity.ts'
 
 interface Line { readonly level: string, readonly msg: string, readonly err?: { message: string, stack: string, code?: string, cause?: { message: string } }, readonly [name: string]: unknown }
 
-function logged (write: (log: ReturnType<typeof createLog>) => void, level: 'debug' | 'info' | 'silent' = 'debug'): { text: string, lines: Line[] } {
+function logged (write: (log: ReturnType<typeof createLogs>['log']) => void, level: 'debug' | 'info' | 'silent' = 'debug'): { text: string, lines: Line[] } {
   const texts: string[] = []
-  write(createLog({ level, instance: 'gw-1', destination: { write: (line) => { texts.push(line) } } }))
+  write(createLogs({ level, instance: 'gw-1', destination: { write: (line) => { texts.push(line) } } }).log)
   return { text: texts.join(''), lines: texts.map((line) => JSON.parse(line) as Line) }
 }
 
@@ -46,4 +46,18 @@ test('a key is logged as the start of its hash, a target without its query', () 
   assert.equal(hashedKey(keyHash('order-1')).length, 16)
   assert.ok(keyHash('order-1').toString('base64url').startsWith(hashedKey(keyHash('order-1'))))
   assert.deepEqual(['/a?token=1', '/a#b', '/a', ''].map(pathOnly), ['/a', '/a', '/a', ''])
+})
+
+test('the line of a guarded request is the same log: its level, its base fields, what is not known left out', () => {
+  const texts: string[] = []
+  const logs = createLogs({ level: 'info', instance: 'gw-1', destination: { write: (line) => { texts.push(line) } } })
+  const line = { requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', attempt: undefined, bodyMs: 0.1, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: 0.2, requestBytes: 3, reason: undefined }
+  logs.requests.note(line)
+  logs.become('warn')
+  logs.requests.note(line)
+  assert.equal(texts.length, 1)
+  const { time, version, ...rest } = JSON.parse(texts[0] ?? '') as Record<string, unknown>
+  assert.match(String(time), /^\d{4}-/)
+  assert.equal(typeof version, 'string')
+  assert.deepEqual(rest, { level: 'info', service: 'onceway', instance: 'gw-1', requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', bodyMs: 0.1, waitMs: 0.2, requestBytes: 3, msg: 'guarded' })
 })

@@ -3,41 +3,62 @@
  * parsed character by character on both sides.
  */
 
-interface ElementType<Value> { readonly oid: number, readonly bytes: (value: Value) => Buffer }
+/** `bytes`: how many an element takes; `write`: puts it at a place of a buffer that has room for it. */
+interface ElementType<Value> {
+  readonly oid: number
+  readonly bytes: (value: Value) => number
+  readonly write: (into: Buffer, value: Value, at: number) => void
+}
 
-export const byteas = arrayOf<Buffer>({ oid: 17, bytes: (value) => value })
-export const texts = arrayOf<string>({ oid: 25, bytes: (value) => Buffer.from(value, 'utf8') })
-export const smallints = arrayOf<number>({ oid: 21, bytes: (value) => sized(2, (bytes) => bytes.writeInt16BE(value)) })
-export const integers = arrayOf<number>({ oid: 23, bytes: (value) => sized(4, (bytes) => bytes.writeInt32BE(value)) })
-export const bigints = arrayOf<number>({ oid: 20, bytes: (value) => sized(8, (bytes) => bytes.writeBigInt64BE(BigInt(Math.round(value)))) })
-export const booleans = arrayOf<boolean>({ oid: 16, bytes: (value) => sized(1, (bytes) => bytes.writeUInt8(value ? 1 : 0)) })
+export const byteas = arrayOf<Buffer>({ oid: 17, bytes: (value) => value.length, write: (into, value, at) => { into.set(value, at) } })
+export const texts = arrayOf<string>({ oid: 25, bytes: (value) => Buffer.byteLength(value, 'utf8'), write: (into, value, at) => { into.write(value, at, 'utf8') } })
+export const smallints = arrayOf<number>({ oid: 21, bytes: () => 2, write: (into, value, at) => { into.writeInt16BE(value, at) } })
+export const integers = arrayOf<number>({ oid: 23, bytes: () => 4, write: (into, value, at) => { into.writeInt32BE(value, at) } })
+export const bigints = arrayOf<number>({ oid: 20, bytes: () => 8, write: (into, value, at) => { writeInt64(into, Math.round(value), at) } })
+export const booleans = arrayOf<boolean>({ oid: 16, bytes: () => 1, write: (into, value, at) => { into.writeUInt8(value ? 1 : 0, at) } })
 
+/** Whole numbers up to 2^53, without a BigInt for each. */
+function writeInt64 (into: Buffer, value: number, at: number): void {
+  into.writeInt32BE(Math.floor(value / WORD), at)
+  into.writeUInt32BE(value >>> 0, at + WORD_BYTES)
+}
+
+const WORD = 2 ** 32
 const DIMENSIONS = 1
 const LOWER_BOUND = 1
 const NULL_LENGTH = -1
+const WORD_BYTES = 4
+/** Dimensions, has nulls, element type; length and lower bound of the one dimension. */
+const HEAD_BYTES = 5 * WORD_BYTES
 
-/** array_recv: dimensions, has nulls, element type, then per dimension its length and lower bound, then each element. */
+/** array_recv: the head, then each element behind its length. One buffer for all: a batch has hundreds of elements. */
 function arrayOf<Value> (type: ElementType<Value>): (values: ReadonlyArray<Value | null>) => Buffer {
   return (values) => {
     if (values.length === 0) return words(0, 0, type.oid)
-    const parts = [words(DIMENSIONS, values.includes(null) ? 1 : 0, type.oid, values.length, LOWER_BOUND)]
+    let length = HEAD_BYTES
+    let nulls = 0
     for (const value of values) {
-      const bytes = value === null ? null : type.bytes(value)
-      parts.push(words(bytes === null ? NULL_LENGTH : bytes.length))
-      if (bytes !== null) parts.push(bytes)
+      length += WORD_BYTES
+      if (value === null) nulls = 1
+      else length += type.bytes(value)
     }
-    return Buffer.concat(parts)
+    const bytes = Buffer.allocUnsafe(length)
+    words(DIMENSIONS, nulls, type.oid, values.length, LOWER_BOUND).copy(bytes)
+    let at = HEAD_BYTES
+    for (const value of values) {
+      const size = value === null ? NULL_LENGTH : type.bytes(value)
+      bytes.writeInt32BE(size, at)
+      at += WORD_BYTES
+      if (value === null) continue
+      type.write(bytes, value, at)
+      at += size
+    }
+    return bytes
   }
 }
 
 function words (...values: number[]): Buffer {
-  const bytes = Buffer.allocUnsafe(values.length * 4)
-  values.forEach((value, at) => bytes.writeInt32BE(value, at * 4))
-  return bytes
-}
-
-function sized (size: number, write: (bytes: Buffer) => void): Buffer {
-  const bytes = Buffer.allocUnsafe(size)
-  write(bytes)
+  const bytes = Buffer.allocUnsafe(values.length * WORD_BYTES)
+  values.forEach((value, at) => bytes.writeInt32BE(value, at * WORD_BYTES))
   return bytes
 }

@@ -35,24 +35,37 @@ export async function lapseLeases (session: Session, { ids, running, limit }: La
   return rows.map(({ id, route, request_id: requestId, attempt }) => ({ id, route, requestId, attempt }))
 }
 
+/**
+ * Oldest first, from $2 on: what was swept before it still stands in the index as dead entries, and while any transaction of
+ * the server is older than their end (a backup takes hours) every batch of a backlog would read all of them again.
+ */
 const SWEEP: Statement = {
   name: 'sweep',
   writes: true,
   text: (schema) => `with gone as materialized (
-  select id from ${schema}.records where expires_at <= statement_timestamp()
+  select id from ${schema}.records
+   where expires_at <= statement_timestamp() and expires_at >= to_timestamp($2::float8 / 1000)
    order by expires_at
    limit $1
      for update skip locked
+), swept as (
+  delete from ${schema}.records r using gone g where r.id = g.id
+  returning r.state, r.expires_at
 )
-delete from ${schema}.records r using gone g where r.id = g.id
-returning r.state`
+select state, count(*)::int as count, floor(extract(epoch from max(expires_at)) * 1000)::float8 as latest_ms
+  from swept group by state`
 }
 
-export async function sweepPast (session: Session, limit: number): Promise<Swept[]> {
-  const rows = await session.run<{ state: SettledState }>(SWEEP, [limit])
-  const counts = new Map<SettledState, number>()
-  for (const { state } of rows) counts.set(state, (counts.get(state) ?? 0) + 1)
-  return [...counts].map(([state, count]) => ({ state, count }))
+/** Where a sweep that looks at everything begins: no record is older than the epoch. */
+export const SWEEP_FROM_START = 0
+
+/** `latestMs`: the expiry of the last one, down to the millisecond; where the next batch may begin. */
+export async function sweepPast (session: Session, limit: number, fromMs: number): Promise<{ readonly swept: Swept[], readonly latestMs: number }> {
+  const rows = await session.run<{ state: SettledState, count: number, latest_ms: number }>(SWEEP, [limit, fromMs])
+  return {
+    swept: rows.map(({ state, count }) => ({ state, count })),
+    latestMs: Math.max(fromMs, ...rows.map((row) => row.latest_ms))
+  }
 }
 
 const UNRESOLVED: Statement = {

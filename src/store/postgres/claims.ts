@@ -7,7 +7,8 @@ import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.
 import type { Session, Statement, Values } from './connections.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
 
-export interface Won { readonly id: Buffer, readonly owner: Buffer, readonly attempt: number }
+/** `id` as hex. */
+export interface Won { readonly id: string, readonly attempt: number }
 
 export interface TakeOrder { readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
 
@@ -42,14 +43,15 @@ select w.id, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unkno
 const CLAIM_INSERT: Statement = {
   name: 'claim_insert',
   writes: true,
+  idsAsText: true,
   text: (schema) => `${insertFromWant(schema)}
 on conflict (id) do nothing
 returning id`
 }
 
-/** The ids that were won. A loser's row is looked up on the same connection. */
-export async function insertClaims (session: Session, claims: readonly Claim[]): Promise<Buffer[]> {
-  const rows = await session.run<{ id: Buffer }>(CLAIM_INSERT, [...claimValues(claims), session.lockTimeout])
+/** The ids that were won, as hex. A loser's row is looked up on the same connection. */
+export async function insertClaims (session: Session, claims: readonly Claim[]): Promise<string[]> {
+  const rows = await session.run<{ id: string }>(CLAIM_INSERT, [...claimValues(claims), session.lockTimeout])
   return rows.map((row) => row.id)
 }
 
@@ -72,6 +74,7 @@ export async function lookAt (session: Session, ids: readonly Buffer[]): Promise
 const CLAIM_TAKE: Statement = {
   name: 'claim_take',
   writes: true,
+  idsAsText: true,
   text: (schema) => `with ${lockLimit(15)}, want as materialized (
   select * from unnest(${CLAIM_PARAMETERS}, $16::bytea[], $17::int[], $18::bool[])
            as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry)
@@ -98,7 +101,7 @@ update ${schema}.records r
        status = null, headers = null, body = null, unknown_stage = null, unknown_code = null
   from want w, held h
  where r.id = h.id and w.id = h.id
-returning r.id, r.owner, r.attempt`
+returning r.id, r.attempt`
 }
 
 export async function takeClaims (session: Session, orders: readonly TakeOrder[]): Promise<Won[]> {
@@ -115,11 +118,12 @@ export async function takeClaims (session: Session, orders: readonly TakeOrder[]
 const CLAIM_CONFIRM: Statement = {
   name: 'claim_confirm',
   writes: true,
+  idsAsText: true,
   text: (schema) => `${insertFromWant(schema)}
 on conflict (id) do update
    set lease_until = greatest(records.lease_until, clock_timestamp() + records.lease_ms * interval '1 ms')
  where records.owner = excluded.owner and records.state = 'claimed'
-returning id, owner, attempt`
+returning id, attempt`
 }
 
 /** A row back is mine, claimed, and durable. */

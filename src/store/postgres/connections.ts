@@ -2,7 +2,7 @@
  * Connections of one purpose and their statements: bounded, timed, and told apart when they fail. Keeps no session state
  * and sends no start-up parameter but the application's name, so that PgBouncer in transaction mode may stand between.
  */
-import { Pool, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
+import { Pool, types, type CustomTypesConfig, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
 import { StoreOverloaded } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { faultOfConnecting, faultOfStatement, faultOfWarning, leavesConnectionUsable } from './faults.ts'
@@ -12,6 +12,8 @@ export interface Statement {
   readonly name: string
   readonly writes: boolean
   readonly text: (schema: string) => string
+  /** true: every bytea of its rows is an id, wanted as hex text rather than as bytes. */
+  readonly idsAsText?: boolean
 }
 
 export type Values = ReadonlyArray<Buffer | string | number | null>
@@ -48,6 +50,12 @@ const KEEP_ALIVE_AFTER_MS = 10_000
 const GENERATION_GROWTH = 8
 /** After two million executions the table is what it is; a connection keeps no more prepared statements than this of each. */
 const GENERATIONS_MAX = 7
+
+/** As Postgres sends it, \x and the digits: what becomes a key of a map need not become bytes first. */
+const IDS_AS_TEXT: CustomTypesConfig = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary') => oid === BYTEA ? (text: string) => text.slice(2) : types.getTypeParser(oid, format)
+}
+const BYTEA = 17
 
 export class Connections {
   readonly #options: ConnectionsOptions
@@ -135,6 +143,7 @@ export class Connections {
       text: this.#textOf(statement),
       values: [...values],
       query_timeout: timeoutMs,
+      ...statement.idsAsText === true ? { types: IDS_AS_TEXT } : {},
       ...prepared ? { name: `onceway_${statement.name}_${this.#generationOf(client, statement)}` } : {}
     }
   }

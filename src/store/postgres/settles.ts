@@ -7,11 +7,13 @@ import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit, lookAt } from './claims.ts'
 import type { Session, Statement } from './connections.ts'
 
-export interface Settled { readonly id: Buffer, readonly keep_left_ms: number }
+/** `id` as hex. */
+export interface Settled { readonly id: string, readonly keep_left_ms: number }
 
 const SETTLE: Statement = {
   name: 'settle',
   writes: true,
+  idsAsText: true,
   text: (schema) => `with ${lockLimit(11)}, want as materialized (
   select * from unnest($1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::bytea[], $8::bytea[],
                        $9::text[], $10::text[])

@@ -29,8 +29,8 @@ export class Breaker {
 
   succeeded (): void { this.#failures = 0 }
 
-  failed (): void {
-    this.#failures++
+  failed (count = 1): void {
+    this.#failures += count
     if (!this.#open && this.#failures >= this.#options.failuresMax) this.trip()
   }
 

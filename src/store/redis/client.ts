@@ -42,6 +42,11 @@ export function connectRedis (options: ClientOptions): Redis {
   return client
 }
 
+/** EVAL with replies as bytes; ioredis has it and its types (6.0) do not. */
+export function evalBuffer (client: Redis, script: string, keys: readonly string[], values: ReadonlyArray<Buffer | string | number>): Promise<unknown> {
+  return (client as Redis & { evalBuffer: (...args: unknown[]) => Promise<unknown> }).evalBuffer(script, keys.length, ...keys, ...values)
+}
+
 function checkedUrl (url: string): string {
   if (/^rediss?:\/\/./.test(url)) return url
   throw new StartError('The Redis URL cannot be read: it should look like redis://user:password@host:6379/0.', 2)

@@ -4,9 +4,10 @@
  */
 import type { Redis } from 'ioredis'
 import type { Cancel, Lock, LockResult, LockStore, LockValue, Log, Meter } from '../../ports.ts'
+import { Lane } from '../lane.ts'
 import { Breaker } from './breaker.ts'
-import { checkServer, connectRedis } from './client.ts'
-import { RENEW, SWAP, UNLOCK } from './scripts.ts'
+import { checkServer, connectRedis, evalBuffer } from './client.ts'
+import { LOCK, RENEW, WRITE } from './scripts.ts'
 import { decodeValue, encodeLock, encodeValue } from './value.ts'
 import { Wakes } from './wakes.ts'
 
@@ -32,6 +33,20 @@ const PROBE_LIVES_MS = 1_000
 const SUBSCRIBED_WITHIN_MS = 250
 /** Locks renewed by one script: Redis serves nobody else while it runs, here a fraction of a millisecond. */
 const RENEWALS_MAX = 200
+/** The same for locks, copies and unlocks, which are more work each; and for their bytes. */
+const WRITES_MAX = 64
+const WRITES_BYTES_MAX = 1024 * 1024
+/** One batch at a time: the larger the batches, the fewer; and nobody waits for them. */
+const WRITE_BATCHES_MAX = 1
+/** Above every default limit on executions. At the bound a copy or an unlock is left out, as if Redis were away. */
+const WRITES_WAITING_MAX = 20_000
+
+interface Locking { readonly key: string, readonly bytes: Buffer, readonly ttlMs: number }
+
+/** `value` null: delete. A wake-up has no record. */
+type Write =
+  | { readonly kind: 'record', readonly key: string, readonly owner: Buffer, readonly value: Buffer | null, readonly endsAtMs: number, readonly endsAtWallMs: number }
+  | { readonly kind: 'wake', readonly channel: string }
 
 const SILENT: Log = { debug () {}, info () {}, warn () {}, error () {} }
 
@@ -42,6 +57,8 @@ export class RedisLocks implements LockStore {
   readonly #client: Redis
   readonly #breaker: Breaker
   readonly #wakes: Wakes
+  readonly #locks: Lane<Locking, Buffer | null | undefined>
+  readonly #writes: Lane<Write, boolean>
   #usable = false
   #told = false
   #closed = false
@@ -52,6 +69,26 @@ export class RedisLocks implements LockStore {
     this.#log = log
     this.#client = connectRedis({ url, name: 'onceway', commandTimeoutMs, pipelining: true })
     this.#breaker = new Breaker({ failuresMax: FAILURES_MAX, retryMs: PROBE_EVERY_MS, probe: () => this.#probe(), onChange: (open) => { this.#changed(open) } })
+    this.#locks = new Lane<Locking, Buffer | null | undefined>({
+      name: 'redis locks',
+      run: async (lockings) => this.#lock(lockings),
+      idOf: ({ key }) => key,
+      batchMax: WRITES_MAX,
+      batchesMax: WRITE_BATCHES_MAX,
+      queueMax: WRITES_WAITING_MAX,
+      provenRolledBack: () => false
+    })
+    this.#writes = new Lane<Write, boolean>({
+      name: 'redis writes',
+      run: async (writes) => this.#write(writes),
+      idOf: (write) => write.kind === 'record' ? write.key : write.channel,
+      batchMax: WRITES_MAX,
+      batchesMax: WRITE_BATCHES_MAX,
+      queueMax: WRITES_WAITING_MAX,
+      batchBytesMax: WRITES_BYTES_MAX,
+      bytesOf: (write) => write.kind === 'record' ? write.value?.length ?? 0 : 0,
+      provenRolledBack: () => false
+    })
     this.#wakes = new Wakes({
       connect: () => connectRedis({ url, name: 'onceway wake-ups', commandTimeoutMs, pipelining: false }),
       standsWithinMs: SUBSCRIBED_WITHIN_MS
@@ -62,7 +99,8 @@ export class RedisLocks implements LockStore {
   }
 
   async lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {
-    const reply = await this.#ask('lock', () => this.#client.setBuffer(this.#key(id), encodeLock(lock), 'PX', whole(ttlMs), 'NX', 'GET'))
+    if (!this.available()) return { kind: 'unavailable' }
+    const reply = await this.#locks.push({ key: this.#key(id), bytes: encodeLock(lock), ttlMs: whole(ttlMs) }).catch(() => undefined)
     if (reply === undefined) return { kind: 'unavailable' }
     if (reply === null) return { kind: 'locked' }
     const value = decodeValue(reply)
@@ -86,11 +124,11 @@ export class RedisLocks implements LockStore {
       await this.unlock(id, owner)
       return false
     }
-    return await this.#ask('swap', () => this.#client.eval(SWAP, 1, this.#key(id), owner, bytes, whole(livesMs))) === 1
+    return this.#push({ kind: 'record', key: this.#key(id), owner, value: bytes, endsAtMs: performance.now() + livesMs, endsAtWallMs: Date.now() + livesMs })
   }
 
   async unlock (id: Buffer, owner: Buffer): Promise<void> {
-    await this.#ask('unlock', () => this.#client.eval(UNLOCK, 1, this.#key(id), owner))
+    await this.#push({ kind: 'record', key: this.#key(id), owner, value: null, endsAtMs: 0, endsAtWallMs: 0 })
   }
 
   async forget (id: Buffer): Promise<boolean> {
@@ -98,7 +136,7 @@ export class RedisLocks implements LockStore {
   }
 
   wake (id: Buffer): void {
-    void this.#ask('wake', () => this.#client.publish(this.#channel(id), ''))
+    void this.#push({ kind: 'wake', channel: this.#channel(id) })
   }
 
   async watch (id: Buffer, onWake: () => void): Promise<Cancel> {
@@ -114,8 +152,35 @@ export class RedisLocks implements LockStore {
     this.#client.disconnect()
   }
 
-  /** undefined: no Redis. */
-  async #ask<Reply> (operation: string, command: () => Promise<Reply>): Promise<Reply | undefined> {
+  /** What follows an answer: nobody waits long for it, so it travels with what others have to write. false: not done. */
+  async #push (write: Write): Promise<boolean> {
+    if (!this.available()) return false
+    return this.#writes.push(write).catch(() => false)
+  }
+
+  /** For each what stood there: null: nothing; undefined: no Redis. */
+  async #lock (lockings: readonly Locking[]): Promise<Array<Buffer | null | undefined>> {
+    const values = lockings.flatMap(({ bytes, ttlMs }) => [ttlMs, bytes])
+    const found = await this.#ask('lock', () => evalBuffer(this.#client, LOCK, lockings.map(({ key }) => key), values), lockings.length) as Array<Buffer | null> | undefined
+    return lockings.map((_, at) => found?.[at])
+  }
+
+  async #write (writes: readonly Write[]): Promise<boolean[]> {
+    const records = writes.filter((write) => write.kind === 'record')
+    const channels = writes.filter((write) => write.kind === 'wake').map(({ channel }) => channel)
+    const [now, wallMs] = [performance.now(), Date.now()]
+    const values = records.flatMap(({ owner, value, endsAtMs, endsAtWallMs }) => {
+      // What waited here, or slept with the machine, lives no longer for it (P10); what is over leaves no lock behind either.
+      const livesMs = Math.min(endsAtMs - now, endsAtWallMs - wallMs)
+      return livesMs < 1 ? [owner, '', 0] : [owner, value ?? '', whole(livesMs)]
+    })
+    const done = await this.#ask('write', () => this.#client.eval(WRITE, records.length, ...records.map(({ key }) => key), channels.length, ...channels, ...values), writes.length) as number[] | undefined
+    let at = 0
+    return writes.map((write) => write.kind === 'wake' || done?.[at++] === 1)
+  }
+
+  /** undefined: no Redis. `asked`: how many wait for the answer; so many have failed if there is none. */
+  async #ask<Reply> (operation: string, command: () => Promise<Reply>, asked = 1): Promise<Reply | undefined> {
     if (!this.available()) return undefined
     const began = performance.now()
     try {
@@ -124,7 +189,7 @@ export class RedisLocks implements LockStore {
       this.#options.meter?.store('redis', operation, true, performance.now() - began)
       return reply
     } catch (error) {
-      this.#breaker.failed()
+      this.#breaker.failed(asked)
       this.#options.meter?.store('redis', operation, false, performance.now() - began)
       this.#log.debug({ operation, error: error instanceof Error ? error.message : String(error) }, 'Redis did not answer')
       return undefined

@@ -18,10 +18,14 @@ const COLUMNS = [
 
 const find = 'select * from records where id = ?'
 
-const save = `
-insert into records (${COLUMNS.join(', ')})
-values (${COLUMNS.map(column => `:${column}`).join(', ')})
-on conflict (id) do update set ${COLUMNS.slice(1).map(column => `${column} = excluded.${column}`).join(', ')}`
+/** What a settle writes of a row, and a take of what is settled; everything else is the claim's. */
+const OUTCOME = ['state', 'lease_until', 'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'headers', 'body'] as const
+
+const insert = `insert into records (${COLUMNS.join(', ')}) values (${COLUMNS.map(() => '?').join(', ')})`
+
+const replace = `update records set ${COLUMNS.slice(1).map(column => `${column} = ?`).join(', ')} where id = ?`
+
+const settle = `update records set ${OUTCOME.map(column => `${column} = ?`).join(', ')} where id = ?`
 
 const endLeases = 'update records set lease_until = min(lease_until, ?) where state = \'claimed\''
 
@@ -58,8 +62,10 @@ export class SqliteTable implements Table {
     return columns === undefined ? null : storedOf(columns)
   }
 
-  save (row: Stored): void {
-    this.#prepare(save).run(columnsOf(row))
+  save (row: Stored, before: Stored | null): void {
+    if (before === null) this.#prepare(insert).run(...valuesOf(row))
+    else if (isSameClaim(row, before)) this.#prepare(settle).run(...outcomeOf(row), row.id)
+    else this.#prepare(replace).run(...valuesOf(row).slice(1), row.id)
   }
 
   /** Every claimed row's lease ends now: for the start of the only process, when every owner is dead. */
@@ -116,36 +122,25 @@ export class SqliteTable implements Table {
   }
 }
 
-function columnsOf (row: Stored): Record<typeof COLUMNS[number], SQLInputValue> {
+/** Everything that is not its outcome is as it was; a renewal changes the lease, a new claim the owner. */
+function isSameClaim (row: Stored, before: Stored): boolean {
+  return row.owner === before.owner && row.attempt === before.attempt && row.about === before.about && row.fingerprint === before.fingerprint &&
+    row.claimedAtMs === before.claimedAtMs && row.leaseMs === before.leaseMs && row.unknownKeepMs === before.unknownKeepMs && row.quarantineMs === before.quarantineMs
+}
+
+/** In the order of COLUMNS. */
+function valuesOf (row: Stored): SQLInputValue[] {
   const { about, fingerprint, reason } = row
-  return {
-    id: row.id,
-    state: row.state,
-    owner: row.owner,
-    attempt: row.attempt,
-    fp_alg: fingerprint.alg,
-    fingerprint: fingerprint.value,
-    lease_ms: row.leaseMs,
-    unknown_keep_ms: row.unknownKeepMs,
-    quarantine_ms: row.quarantineMs,
-    claimed_at: row.claimedAtMs,
-    lease_until: row.leaseUntilMs,
-    settled_at: row.settledAtMs,
-    settled_by: row.settledBy,
-    expires_at: row.expiresAtMs,
-    status: row.status,
-    unknown_stage: reason?.stage ?? null,
-    unknown_code: reason?.code ?? null,
-    route: about.route,
-    method: about.method,
-    path: about.path,
-    request_id: about.requestId,
-    instance: about.instance,
-    key_hash: about.keyHash,
-    key_text: about.keyText,
-    headers: row.headers,
-    body: row.body
-  }
+  return [
+    row.id, row.state, row.owner, row.attempt, fingerprint.alg, fingerprint.value, row.leaseMs, row.unknownKeepMs, row.quarantineMs, row.claimedAtMs, row.leaseUntilMs,
+    row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, reason?.stage ?? null, reason?.code ?? null, about.route, about.method, about.path, about.requestId, about.instance,
+    about.keyHash, about.keyText, row.headers, row.body
+  ]
+}
+
+/** In the order of OUTCOME. */
+function outcomeOf (row: Stored): SQLInputValue[] {
+  return [row.state, row.leaseUntilMs, row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, row.reason?.stage ?? null, row.reason?.code ?? null, row.headers, row.body]
 }
 
 /** The columns' types are the schema's own (STRICT); only a state that a newer release wrote is not known here. */

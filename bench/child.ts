@@ -1,0 +1,67 @@
+/** A process of the benchmark: its log in a file, nothing of the run's own environment in its own. */
+import { connect } from 'node:net'
+import { readFileSync, truncateSync } from 'node:fs'
+import { join } from 'node:path'
+import { eventually } from '../test/harness/eventually.ts'
+import { launch } from '../test/harness/process.ts'
+import type { Launched } from '../test/harness/process.ts'
+
+export interface Child {
+  readonly url: string
+  readonly pid: number
+  /** The end of its log, if it is not running any more; else null. */
+  readonly trouble: () => string | null
+  /** Logs are written as in earnest, and kept no longer than a turn: a gateway writes a line for every request. */
+  readonly forgetLog: () => void
+  readonly stop: () => Promise<void>
+}
+
+export interface ChildOptions {
+  readonly name: string
+  readonly file: string
+  readonly args: readonly string[]
+  readonly directory: string
+  readonly env?: Readonly<Record<string, string>>
+  /** Where it will listen; else its log says `listens on http://…`. */
+  readonly url?: string
+  /** By which it and its children end, should this run end without stopping them. */
+  readonly endSignal?: 'SIGQUIT' | 'SIGKILL'
+}
+
+const STARTS_WITHIN_MS = 30_000
+
+export async function startChild ({ name, file, args, directory, env = {}, url, endSignal = 'SIGKILL' }: ChildOptions): Promise<Child> {
+  const log = join(directory, `${name}.log`)
+  const launched = launch({ file, args, directory, log, env: { ...cleanEnvironment(), ...env }, endSignal })
+  const listening = await eventuallyListens(launched, url ?? null, log, name)
+  return {
+    url: listening,
+    pid: launched.pid,
+    trouble: () => launched.running() ? null : `${name} has ended:\n${launched.lastLog()}`,
+    forgetLog: () => { truncateSync(log) },
+    stop: () => launched.killAll()
+  }
+}
+
+async function eventuallyListens (launched: Launched, url: string | null, log: string, name: string): Promise<string> {
+  const said = (): string | null => /listens on (http:\S+)/.exec(readFileSync(log, 'utf8'))?.[1] ?? null
+  const listens = async (): Promise<boolean> => url === null ? said() !== null : accepts(url)
+  await eventually(async () => !launched.running() || await listens(), () => `${name} does not listen:\n${launched.lastLog()}`, STARTS_WITHIN_MS)
+  const found = url ?? said()
+  if (!launched.running() || found === null) throw new Error(`${name} ended while starting:\n${launched.lastLog()}`)
+  return found
+}
+
+async function accepts (url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  try {
+    return await new Promise<boolean>(resolve => { socket.once('connect', () => { resolve(true) }).once('error', () => { resolve(false) }) })
+  } finally {
+    socket.destroy()
+  }
+}
+
+function cleanEnvironment (): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name)))
+}

@@ -1,0 +1,134 @@
+/**
+ * Who is compared with whom. Every contestant is a process of its own in front of the same upstream, with a database of its
+ * own on the same Postgres and names of its own in the same Redis.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { MAIN } from '../test/harness/process-gateway.ts'
+import { ConfigSchema } from '../src/config/schema.ts'
+import { startChild } from './child.ts'
+import type { Child } from './child.ts'
+import { PATH } from './exchange.ts'
+import { startCache, startProxy } from './nginx.ts'
+
+/** pass: nothing is guarded. first: every key is new. replay: every key is settled. */
+export type Work = 'pass' | 'first' | 'replay'
+
+export interface World {
+  readonly directory: string
+  readonly upstreamUrl: string
+  readonly redisUrl: () => string
+  /** An empty one. slow: on the server where a commit takes its time. */
+  readonly createDatabase: (name: string, slow: boolean) => Promise<string>
+}
+
+export type Need = 'postgres' | 'slow postgres' | 'redis' | 'packages'
+
+export interface Contestant {
+  readonly name: string
+  readonly what: string
+  readonly works: readonly Work[]
+  /** Whose turn in the same round it is a ratio over. */
+  readonly over: string
+  readonly needs: readonly Need[]
+  readonly start: (world: World) => Promise<Child>
+}
+
+export const BASELINE = 'plain'
+
+/** Who needs the setting `workers` is in the list as soon as the configuration has it. */
+const WITH_WORKERS: readonly Contestant[] = [
+  onceway({ name: 'onceway-2', what: 'Redis and Postgres, 2 workers', works: ['first', 'replay'], postgres: true, redis: true, workers: 2 })
+]
+
+export const CONTESTANTS: readonly Contestant[] = [
+  { name: BASELINE, what: 'Fastify with @fastify/http-proxy, one process, no log', works: ['pass'], over: BASELINE, needs: [], start: script('plain', 'plain.ts') },
+  { name: 'nginx', what: 'nginx, `proxy_pass`, one worker', works: ['pass'], over: BASELINE, needs: [], start: ({ directory, upstreamUrl }) => startProxy('nginx', directory, upstreamUrl) },
+  { name: 'nginx-cache', what: 'nginx, `proxy_cache_methods POST` by caller and key, `proxy_cache_lock`; not durable', works: ['first', 'replay'], over: BASELINE, needs: [], start: ({ directory, upstreamUrl }) => startCache('nginx-cache', directory, upstreamUrl) },
+  { name: 'naive', what: 'reply.from, SET NX, INSERT, UPDATE, SET, each by itself, a pool of 10', works: ['first', 'replay'], over: BASELINE, needs: ['postgres', 'redis'], start: naive('naive', false) },
+  { name: 'node-idempotency', what: 'npm @node-idempotency/core with its Redis adapter; not durable', works: ['first', 'replay'], over: BASELINE, needs: ['redis', 'packages'], start: script('node-idempotency', 'node-idempotency.mjs') },
+  { name: 'express-idempotency', what: 'npm express-idempotency over a Map; not durable', works: ['first', 'replay'], over: BASELINE, needs: ['packages'], start: script('express-idempotency', 'express-idempotency.mjs') },
+  onceway({ name: 'onceway-embedded', what: 'SQLite', works: ['first', 'replay'] }),
+  onceway({ name: 'onceway-postgres', what: 'Postgres only', works: ['first', 'replay'], postgres: true }),
+  onceway({ name: 'onceway', what: 'Redis and Postgres', works: ['first', 'replay'], postgres: true, redis: true }),
+  ...'workers' in ConfigSchema.properties ? WITH_WORKERS : [],
+  onceway({ name: 'onceway-no-lru', what: 'Redis and Postgres, nothing kept in memory: replays come from Redis', works: ['replay'], postgres: true, redis: true, recentBytes: '0B' }),
+  onceway({ name: 'onceway-store-only', what: 'Postgres only, nothing kept in memory: replays come from Postgres', works: ['replay'], postgres: true, recentBytes: '0B' }),
+  { name: 'naive-slow', what: 'naive where a commit takes 2.4 ms', works: ['first'], over: 'naive-slow', needs: ['slow postgres', 'redis'], start: naive('naive-slow', true) },
+  onceway({ name: 'onceway-slow', what: 'Redis and Postgres where a commit takes 2.4 ms', works: ['first'], over: 'naive-slow', postgres: true, redis: true, slow: true })
+]
+
+function script (name: string, file: string): Contestant['start'] {
+  return async ({ directory, upstreamUrl, redisUrl }) => startNode(name, directory, [contestantFile(file)], {
+    UPSTREAM: upstreamUrl,
+    ...file === 'node-idempotency.mjs' && { REDIS_URL: redisUrl(), PREFIX: name }
+  })
+}
+
+function naive (name: string, slow: boolean): Contestant['start'] {
+  return async ({ directory, upstreamUrl, redisUrl, createDatabase }) => startNode(name, directory, [contestantFile('naive.ts')], {
+    UPSTREAM: upstreamUrl, REDIS_URL: redisUrl(), DATABASE_URL: await createDatabase(name, slow), PREFIX: `${name}:`
+  })
+}
+
+interface Onceway {
+  readonly name: string
+  readonly what: string
+  readonly works: readonly Work[]
+  readonly over?: string
+  readonly postgres?: boolean
+  readonly redis?: boolean
+  readonly slow?: boolean
+  /** Where it is not the default. */
+  readonly recentBytes?: string
+  readonly workers?: number
+}
+
+/** As its users run it: by the command line, from a file that says where and what, everything else by default, logs too. */
+function onceway (settings: Onceway): Contestant {
+  const { name, what, works, over = BASELINE, postgres = false, redis = false, slow = false } = settings
+  const needs: Need[] = []
+  if (postgres) needs.push(slow ? 'slow postgres' : 'postgres')
+  if (redis) needs.push('redis')
+  return {
+    name,
+    what: `onceway: ${what}`,
+    works,
+    over,
+    needs,
+    async start ({ directory, upstreamUrl, redisUrl, createDatabase }) {
+      const home = join(directory, name)
+      mkdirSync(home)
+      const file = join(home, 'onceway.yaml')
+      writeFileSync(file, configuration(settings, upstreamUrl, postgres ? await createDatabase(name, slow) : null, redis ? redisUrl() : null))
+      return startNode(name, directory, [MAIN, 'serve', '--config', file, '--data-dir', join(home, 'store')], {})
+    }
+  }
+}
+
+function configuration ({ name, recentBytes, workers }: Onceway, upstreamUrl: string, databaseUrl: string | null, redisUrl: string | null): string {
+  const stores = [
+    ...databaseUrl === null ? [] : [`  postgres: { url: "${databaseUrl}" }`],
+    ...redisUrl === null ? [] : [`  redis: { url: "${redisUrl}", prefix: "${name}" }`]
+  ]
+  return [
+    'version: 1',
+    'listen: { host: 127.0.0.1, port: 0 }',
+    'admin: { host: 127.0.0.1, port: 0 }',
+    ...workers === undefined ? [] : [`workers: ${workers}`],
+    ...recentBytes === undefined ? [] : [`limits: { recentBytes: ${recentBytes} }`],
+    ...stores.length === 0 ? [] : ['stores:', ...stores],
+    `upstreams: { charges: { url: "${upstreamUrl}" } }`,
+    `routes: [{ name: charges, match: { path: ${PATH}, methods: [POST] }, upstream: charges, idempotency: { profile: api } }]`,
+    ''
+  ].join('\n')
+}
+
+async function startNode (name: string, directory: string, args: readonly string[], env: Readonly<Record<string, string>>): Promise<Child> {
+  return startChild({ name, file: process.execPath, args, directory, env })
+}
+
+function contestantFile (name: string): string {
+  return fileURLToPath(new URL(`contestants/${name}`, import.meta.url))
+}

@@ -1,0 +1,121 @@
+/** What a run says when it is over: for a terminal, as the file that is kept, and as the table of the README. Pure. */
+import type { Violation } from './judge.ts'
+import type { Case, Rounds } from './results.ts'
+
+export interface BenchResult {
+  readonly command: string
+  readonly date: string
+  readonly versions: readonly string[]
+  readonly machine: { readonly cpu: string, readonly cores: number, readonly memoryGib: number }
+  readonly secondsPerTurn: number
+  readonly poolKeys: number
+  /** Of each concurrency. */
+  readonly rounds: number
+  /** At the concurrency that had fewest. */
+  readonly quietRounds: number
+  readonly roundsByConcurrency: readonly Rounds[]
+  readonly cases: readonly Case[]
+  readonly contestants: Readonly<Record<string, string>>
+  /** By name, and why. */
+  readonly skipped: Readonly<Record<string, string>>
+  readonly violations: readonly Violation[]
+}
+
+/** From here on it is the load generator's speed as much as the contestant's. */
+const GENERATOR_BUSY = 0.9
+const COLUMNS = ['contestant', 'work', 'throughput', '', 'CPU', '', 'p50', 'p99', 'req/s', 'p50 ms', 'p99 ms', 'CPU µs', 'Postgres µs', 'Redis µs', 'RSS MiB']
+
+export function printed (result: BenchResult): string {
+  return [...result.roundsByConcurrency.flatMap(rounds => ['', roundsLine(rounds, result.rounds), ...aligned([COLUMNS, ...rowsAt(result, rounds.concurrency)])]), '', ...notes(result)].join('\n')
+}
+
+export function reported (result: BenchResult): string {
+  const { machine } = result
+  return `# Benchmark
+
+\`${result.command}\`, ${result.date}. Ratios are over the plain proxy (\`plain\`) in the same round, those of \`…-slow\` over \`naive-slow\`: median
+[lowest–highest] of the rounds that count. CPU is processor time per answered request; ${result.secondsPerTurn} s a turn, replays from a pool of ${result.poolKeys} keys.
+How it is measured: [bench/README.md](../README.md).
+
+${[...result.versions, `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGib} GiB`].map(line => `* ${line}`).join('\n')}
+
+${notes(result).map(line => `* ${line}`).join('\n')}
+${result.roundsByConcurrency.map(rounds => section(result, rounds)).join('')}
+## Contestants
+
+${Object.entries(result.contestants).map(([name, what]) => `* \`${name}\`: ${what}`).join('\n')}
+`
+}
+
+function section (result: BenchResult, rounds: Rounds): string {
+  const rows = rowsAt(result, rounds.concurrency)
+  return `
+## ${roundsLine(rounds, result.rounds)}
+
+| ${COLUMNS.join(' | ')} |
+|${'---|'.repeat(COLUMNS.length)}
+${rows.map(row => `| ${row.join(' | ')} |`).join('\n')}
+`
+}
+
+const WORKS = { pass: 'not guarded', first: 'first request', replay: 'replay' } as const
+
+/** Throughput and CPU over the plain proxy, for who reads the README: first requests and replays. */
+export function readmeTable (result: BenchResult, file: string): string {
+  const concurrencies = result.roundsByConcurrency.map(({ concurrency }) => concurrency)
+  const names = new Set(result.cases.filter(({ over, contestant }) => over !== contestant && !over.endsWith('-slow')).map(({ work, contestant }) => `${work} ${contestant}`))
+  const rows = Array.from(names).sort().map(name => {
+    const [work = '', contestant = ''] = name.split(' ')
+    const cells = concurrencies.map(concurrency => result.cases.find(each => each.contestant === contestant && each.work === work && each.concurrency === concurrency))
+    return `| ${WORKS[work as keyof typeof WORKS]} | ${result.contestants[contestant] ?? contestant} | ${cells.map(found => found === undefined ? '' : `${times(found.ratio.throughput)} / ${times(found.ratio.cpu)}`).join(' | ')} |`
+  })
+  return `Throughput / CPU per request, over a plain \`@fastify/http-proxy\` in the same round (medians), at ${concurrencies.join(', ')} connections;
+${result.date}, ${result.machine.cores} cores, \`${result.command}\`, [all of it](${file}):
+
+| | | ${concurrencies.map(concurrency => `c=${concurrency}`).join(' | ')} |
+|${'---|'.repeat(concurrencies.length + 2)}
+${rows.join('\n')}`
+}
+
+function roundsLine ({ concurrency, quiet, counted }: Rounds, rounds: number): string {
+  return `${concurrency} ${concurrency === 1 ? 'connection' : 'connections'}: ${quiet} of ${rounds} rounds quiet, ${counted === quiet ? 'these' : 'all'} count`
+}
+
+function rowsAt ({ cases }: BenchResult, concurrency: number): string[][] {
+  return cases.filter(each => each.concurrency === concurrency).map(({ contestant, work, ratio, spread, absolute }) => [
+    contestant,
+    work,
+    times(ratio.throughput), between(spread.throughput),
+    times(ratio.cpu), between(spread.cpu),
+    times(ratio.p50),
+    times(ratio.p99),
+    String(Math.round(absolute.requestsPerSecond)) + (absolute.generatorBusy >= GENERATOR_BUSY ? ' (g)' : ''),
+    absolute.p50Ms.toFixed(2),
+    absolute.p99Ms.toFixed(2),
+    ...[absolute.cpuMicros, absolute.postgresCpuMicros, absolute.redisCpuMicros].map(value => value === null ? '–' : value.toFixed(0)),
+    absolute.rssMib.toFixed(0)
+  ])
+}
+
+function notes ({ cases, skipped, violations, rounds }: BenchResult): string[] {
+  const busy = cases.some(({ absolute }) => absolute.generatorBusy >= GENERATOR_BUSY)
+  const one = (each: Violation): string => `violation: ${each.contestant}, ${each.work}, ${each.concurrency} connections: ${each.what}`
+  return [
+    ...Object.entries(skipped).map(([name, why]) => `skipped: ${name}: ${why}`),
+    ...busy ? ['(g): the load generator had a core to itself and needed nearly all of it; the contestant may be faster'] : [],
+    ...violations.length === 0 ? [`every answer in ${rounds} ${rounds === 1 ? 'round' : 'rounds'} was the right one, no guarded key was executed twice`] : violations.map(one)
+  ]
+}
+
+function times (value: number): string {
+  return value.toFixed(2)
+}
+
+function between ([low, high]: readonly [number, number]): string {
+  return `[${times(low)}–${times(high)}]`
+}
+
+function aligned (rows: readonly (readonly string[])[]): string[] {
+  const widths = COLUMNS.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
+  return rows.map(row => row.map((cell, column) => column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)).join('  '))
+}

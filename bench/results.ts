@@ -1,0 +1,142 @@
+/** From the turns of a run to its figures: ratios within a round, medians over rounds. Pure. */
+import type { Work } from './contestants.ts'
+
+/** What one turn of one contestant measured. */
+export interface Measured {
+  readonly contestant: string
+  readonly work: Work
+  readonly over: string
+  readonly concurrency: number
+  readonly round: number
+  readonly absolute: Absolute
+}
+
+export interface Absolute {
+  readonly requestsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Processor time per answered request: of the contestant, and of all of the server beside it; null: it has none. */
+  readonly cpuMicros: number
+  readonly postgresCpuMicros: number | null
+  readonly redisCpuMicros: number | null
+  readonly rssMib: number
+  /** p50 less the baseline's in the same round. */
+  readonly addedP50Ms: number
+  /** How much of one core the load generator took: near 1, it was the load generator that was measured. */
+  readonly generatorBusy: number
+}
+
+const RATIOS = ['throughput', 'cpu', 'p50', 'p99'] as const
+type Ratios<T> = Readonly<Record<typeof RATIOS[number], T>>
+
+export interface Case {
+  readonly contestant: string
+  readonly work: Work
+  readonly over: string
+  readonly concurrency: number
+  readonly ratio: Ratios<number>
+  /** Lowest and highest of the rounds that count. */
+  readonly spread: Ratios<readonly [number, number]>
+  readonly absolute: Absolute
+}
+
+export interface Rounds {
+  readonly concurrency: number
+  readonly quiet: number
+  /** The rounds that count: the quiet ones where there are enough, else all. */
+  readonly counted: number
+}
+
+/** A round is quiet when the baseline's own processor time per request is within this of its best: nobody else took the caches. */
+const QUIET_WITHIN = 1.25
+/** Of fewer there is no median worth the name. */
+const QUIET_ROUNDS_MIN = 3
+
+export function casesOf (turns: readonly Measured[], baseline: string): { readonly cases: Case[], readonly rounds: Rounds[] } {
+  const concurrencies = distinct(turns.map(({ concurrency }) => concurrency))
+  const parts = concurrencies.map(concurrency => casesAt(turns.filter(turn => turn.concurrency === concurrency), concurrency, baseline))
+  return { cases: parts.flatMap(({ cases }) => cases), rounds: parts.map(({ rounds }) => rounds) }
+}
+
+function casesAt (turns: readonly Measured[], concurrency: number, baseline: string): { readonly cases: Case[], readonly rounds: Rounds } {
+  const quiet = quietRounds(turns.filter(({ contestant }) => contestant === baseline))
+  const all = distinct(turns.map(({ round }) => round))
+  const counted = quiet.length >= QUIET_ROUNDS_MIN ? quiet : all
+  const counting = turns.filter(({ round }) => counted.includes(round))
+  const names = distinct(counting.map(({ contestant, work }) => `${contestant} ${work}`))
+  return {
+    cases: names.map(name => caseOf(counting.filter(({ contestant, work }) => `${contestant} ${work}` === name), counting)),
+    rounds: { concurrency, quiet: quiet.length, counted: counted.length }
+  }
+}
+
+function quietRounds (baseline: readonly Measured[]): number[] {
+  const best = Math.min(...baseline.map(({ absolute }) => absolute.cpuMicros))
+  return baseline.filter(({ absolute }) => absolute.cpuMicros <= best * QUIET_WITHIN).map(({ round }) => round)
+}
+
+function caseOf (own: readonly Measured[], all: readonly Measured[]): Case {
+  const [{ contestant, work, over, concurrency }] = own as [Measured, ...Measured[]]
+  const pairs = own.map(turn => ({ turn: turn.absolute, base: baseOf(turn, all) }))
+  const ratios: Ratios<number[]> = {
+    throughput: pairs.map(({ turn, base }) => turn.requestsPerSecond / base.requestsPerSecond),
+    cpu: pairs.map(({ turn, base }) => turn.cpuMicros / base.cpuMicros),
+    p50: pairs.map(({ turn, base }) => turn.p50Ms / base.p50Ms),
+    p99: pairs.map(({ turn, base }) => turn.p99Ms / base.p99Ms)
+  }
+  return {
+    contestant,
+    work,
+    over,
+    concurrency,
+    ratio: eachRatio(name => rounded(median(ratios[name]))),
+    spread: eachRatio(name => [rounded(Math.min(...ratios[name])), rounded(Math.max(...ratios[name]))]),
+    absolute: mediansOf(pairs.map(({ turn, base }) => ({ ...turn, addedP50Ms: turn.p50Ms - base.p50Ms })))
+  }
+}
+
+function baseOf ({ over, round }: Measured, all: readonly Measured[]): Absolute {
+  const base = all.find(turn => turn.contestant === over && turn.round === round)
+  if (base === undefined) throw new Error(`no turn of ${over} in round ${round}`)
+  return base.absolute
+}
+
+function mediansOf (all: readonly Absolute[]): Absolute {
+  const of = (name: keyof Absolute): number | null => {
+    const values = all.map(absolute => absolute[name]).filter(value => value !== null)
+    return values.length === 0 ? null : rounded(median(values))
+  }
+  const number = (name: keyof Absolute): number => of(name) ?? 0
+  return {
+    requestsPerSecond: number('requestsPerSecond'),
+    p50Ms: number('p50Ms'),
+    p99Ms: number('p99Ms'),
+    cpuMicros: number('cpuMicros'),
+    postgresCpuMicros: of('postgresCpuMicros'),
+    redisCpuMicros: of('redisCpuMicros'),
+    rssMib: number('rssMib'),
+    addedP50Ms: number('addedP50Ms'),
+    generatorBusy: number('generatorBusy')
+  }
+}
+
+function eachRatio<T> (of: (name: typeof RATIOS[number]) => T): Ratios<T> {
+  return { throughput: of('throughput'), cpu: of('cpu'), p50: of('p50'), p99: of('p99') }
+}
+
+/** Of an even number, the mean of the two in the middle. */
+function median (values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  const [low, high] = [sorted[Math.ceil(sorted.length / 2) - 1] ?? Number.NaN, sorted[middle] ?? Number.NaN]
+  return (low + high) / 2
+}
+
+/** Three digits after the point: a thousandth of a ratio, a microsecond of a millisecond. */
+function rounded (value: number): number {
+  return Math.round(value * 1_000) / 1_000
+}
+
+function distinct<T> (values: readonly T[]): T[] {
+  return Array.from(new Set(values))
+}

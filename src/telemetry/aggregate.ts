@@ -1,0 +1,75 @@
+/**
+ * The metrics of several workers as those of one gateway. Counters and histograms are sums over all workers that ever
+ * were, gauges over those that are there; a sum that fell because a worker ended or did not answer would look like a
+ * restart of everything, and every rate over it would jump. Knows no metric by name: how a gauge is put together stands
+ * where it is declared (metrics.ts).
+ */
+import { AggregatorRegistry } from 'prom-client'
+import type { Registry } from 'prom-client'
+
+/** A registry's metrics as plain values, as they go from process to process. */
+export type Series = ReadonlyArray<{ readonly name: string, readonly type: string, readonly aggregator: string, readonly values: ReadonlyArray<{ readonly value: number, readonly labels: Readonly<Record<string, string | number>>, readonly metricName?: string }> }>
+
+export interface Snapshot {
+  /** What onceway declares. */
+  readonly ours: Series
+  /** CPU, memory and event loop of this one process, with its label. */
+  readonly process: Series
+}
+
+/** The text of all metrics, and its media type. */
+export interface Exposition { readonly contentType: string, readonly text: string }
+
+/** What every worker last said. */
+export class Gathered {
+  readonly #last = new Map<number, Snapshot>()
+  /** Of workers that ended since the last exposition: no more than there were in #last. */
+  readonly #ended: Series[] = []
+  #departed: Series = []
+
+  /** `worker`: a name that no other process ever has. */
+  told (worker: number, snapshot: Snapshot): void {
+    this.#last.set(worker, snapshot)
+  }
+
+  /** It is gone, and tells no more; what it told to have counted stays. */
+  ended (worker: number): void {
+    const last = this.#last.get(worker)
+    if (last !== undefined) this.#ended.push(lasting(last.ours))
+    this.#last.delete(worker)
+  }
+
+  /** `fresh`: whose last word is of now; of the others only counts are believed. One call at a time. */
+  async expose (primary: Snapshot, fresh: ReadonlySet<number>): Promise<Exposition> {
+    const gone = this.#ended.splice(0)
+    const [now, before] = [[primary], [] as Series[]]
+    for (const [worker, snapshot] of this.#last) {
+      if (fresh.has(worker)) now.push(snapshot)
+      else before.push(lasting(snapshot.ours))
+    }
+    if (gone.length > 0) this.#departed = await together([this.#departed, ...gone])
+    return exposition(aggregate([...now.map(({ ours }) => ours), ...before, this.#departed, ...now.map(({ process }) => process.map(apart))]))
+  }
+}
+
+export async function exposition (registry: Registry): Promise<Exposition> {
+  return { contentType: registry.contentType, text: await registry.metrics() }
+}
+
+/** What only grows: a gauge says how it is now, and of who is not there it says nothing. */
+function lasting (series: Series): Series {
+  return series.filter(({ type }) => type === 'counter' || type === 'histogram')
+}
+
+async function together (parts: readonly Series[]): Promise<Series> {
+  return await aggregate(parts).getMetricsAsJSON() as unknown as Series
+}
+
+function aggregate (parts: readonly Series[]): Registry {
+  return AggregatorRegistry.aggregate(parts as Series[])
+}
+
+/** The label tells them apart already: nothing is put together, and nothing left out (prom-client leaves out the start time). */
+function apart (metric: Series[number]): Series[number] {
+  return { ...metric, aggregator: 'first' }
+}

@@ -1,0 +1,48 @@
+/** From turns to figures: ratios within a round, quiet rounds, medians. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { casesOf } from '../../bench/results.ts'
+import type { Measured } from '../../bench/results.ts'
+
+function turn (contestant: string, round: number, requestsPerSecond: number, cpuMicros: number): Measured {
+  return {
+    contestant,
+    work: contestant === 'plain' ? 'pass' : 'first',
+    over: 'plain',
+    concurrency: 32,
+    round,
+    absolute: { requestsPerSecond, p50Ms: 1_000 / requestsPerSecond, p99Ms: 20, cpuMicros, postgresCpuMicros: null, redisCpuMicros: 3, rssMib: 100, addedP50Ms: 0, generatorBusy: 0.2 }
+  }
+}
+
+/** One round in which the machine was twice as slow for both. */
+const TURNS = [
+  turn('plain', 1, 1_000, 100), turn('other', 1, 900, 80),
+  turn('plain', 2, 500, 200), turn('other', 2, 600, 160),
+  turn('plain', 3, 1_000, 110), turn('other', 3, 1_100, 77),
+  turn('plain', 4, 1_000, 124), turn('other', 4, 1_000, 93)
+]
+
+test('a ratio is over the baseline of the same round, and its median and spread are those of the quiet rounds', () => {
+  const { cases, rounds } = casesOf(TURNS, 'plain')
+  assert.deepEqual(rounds, [{ concurrency: 32, quiet: 3, counted: 3 }])
+  const other = cases.find(({ contestant }) => contestant === 'other')
+  assert.equal(other?.ratio.throughput, 1)
+  assert.deepEqual(other?.spread.throughput, [0.9, 1.1])
+  assert.equal(other?.ratio.cpu, 0.75)
+  assert.equal(other?.absolute.requestsPerSecond, 1_000)
+  assert.equal(other?.absolute.postgresCpuMicros, null)
+  assert.equal(other?.absolute.addedP50Ms, 0)
+})
+
+test('where fewer than three rounds were quiet, all count', () => {
+  const { cases, rounds } = casesOf(TURNS.filter(({ round }) => round < 4), 'plain')
+  assert.deepEqual(rounds, [{ concurrency: 32, quiet: 2, counted: 3 }])
+  assert.equal(cases.find(({ contestant }) => contestant === 'other')?.ratio.throughput, 1.1)
+})
+
+test('concurrencies are kept apart', () => {
+  const { cases, rounds } = casesOf([...TURNS, ...TURNS.map(each => ({ ...each, concurrency: 1 }))], 'plain')
+  assert.deepEqual(rounds.map(({ concurrency }) => concurrency), [32, 1])
+  assert.equal(cases.length, 4)
+})

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../src/clock.ts'
+
+/** Long enough for waits that share their timers, and one that does not. */
+const WAITS_MS = [20, 500, 640]
+
+test('a wait ends after its time, never before, and once', async t => {
+  // Limits keep no process alive.
+  const alive = setInterval(() => {}, 1_000)
+  t.after(() => { clearInterval(alive) })
+  await Promise.all(WAITS_MS.map(async ms => {
+    const began = SYSTEM_CLOCK.monotonicMs()
+    let calls = 0
+    await new Promise<void>(resolve => { SYSTEM_CLOCK.after(ms, () => { calls++; resolve() }) })
+    assert.ok(SYSTEM_CLOCK.monotonicMs() - began >= ms, `${SYSTEM_CLOCK.monotonicMs() - began} ms instead of ${ms}`)
+    assert.equal(calls, 1)
+  }))
+})
+
+test('what is cancelled is not called, and takes nothing else of the same moment with it', async t => {
+  const alive = setInterval(() => {}, 1_000)
+  t.after(() => { clearInterval(alive) })
+  for (const ms of WAITS_MS) {
+    const called: string[] = []
+    const call = (): void => { called.push('twice given') }
+    const cancelFirst = SYSTEM_CLOCK.after(ms, call)
+    const last = new Promise<void>(resolve => { SYSTEM_CLOCK.after(ms, () => { called.push('other'); resolve() }) })
+    SYSTEM_CLOCK.after(ms, call)
+    cancelFirst()
+    cancelFirst()
+    await last
+    await new Promise<void>(resolve => { SYSTEM_CLOCK.after(50, resolve) })
+    assert.deepEqual(called.sort(), ['other', 'twice given'])
+  }
+})
+
+test('chance is never given out twice, small or large', () => {
+  const seen = new Set(Array.from({ length: 10_000 }, (_, index) => SYSTEM_RANDOM.bytes(index % 2 === 0 ? 16 : 40).toString('hex')))
+  assert.equal(seen.size, 10_000)
+  assert.equal(SYSTEM_RANDOM.bytes(10_000).length, 10_000)
+})

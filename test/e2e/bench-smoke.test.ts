@@ -1,0 +1,42 @@
+/** That the benchmark runs, judges, and tells what it promises. Not how fast anything is. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { readmeTable } from '../../bench/report.ts'
+import type { BenchResult } from '../../bench/report.ts'
+import { makeDirectory } from '../harness/directory.ts'
+import { needs } from '../harness/needs.ts'
+
+const MAIN = fileURLToPath(new URL('../../bench/main.ts', import.meta.url))
+const LONGEST_MS = 200_000
+/** The pool is as small as it is because the other tests want the machine too. */
+const ARGS = ['--only', 'plain,onceway', '--rounds', '1', '--seconds', '1', '--concurrency', '4', '--pool', '200']
+
+describe('npm run bench', needs('own postgres', 'own redis', 'wrk', 'nginx'), () => {
+  test('measures the plain proxy and onceway side by side, and finds nothing wrong', async t => {
+    const directory = makeDirectory('bench-smoke')
+    t.after(() => { directory.remove() })
+    const [json, report] = [join(directory.path, 'result.json'), join(directory.path, 'report.md')]
+    const { stdout } = await promisify(execFile)(process.execPath, [MAIN, ...ARGS, '--json', json, '--report', report], { timeout: LONGEST_MS })
+    t.diagnostic(stdout)
+    const result = JSON.parse(readFileSync(json, 'utf8')) as BenchResult
+    assert.deepEqual(result.violations, [])
+    assert.deepEqual([result.rounds, result.quietRounds], [1, 1])
+    assert.deepEqual(result.cases.map(({ contestant, work, concurrency }) => [contestant, work, concurrency]), [['plain', 'pass', 4], ['onceway', 'first', 4], ['onceway', 'replay', 4]])
+    for (const { ratio, spread, absolute } of result.cases) {
+      for (const name of ['throughput', 'cpu', 'p50', 'p99'] as const) {
+        assert.ok(ratio[name] > 0 && spread[name][0] <= ratio[name] && ratio[name] <= spread[name][1], `${name} of ${JSON.stringify(ratio)}`)
+      }
+      assert.ok(absolute.requestsPerSecond > 0 && absolute.p99Ms >= absolute.p50Ms && absolute.cpuMicros > 0 && absolute.rssMib > 0)
+    }
+    assert.ok((result.cases[1]?.absolute.postgresCpuMicros ?? 0) > 0, 'a durable answer costs Postgres something')
+    assert.equal(result.command, 'npm run bench -- --only plain,onceway --seconds 1 --rounds 1 --concurrency 4 --pool 200')
+    assert.ok(!readFileSync(json, 'utf8').includes(directory.path), 'nothing in it is about files of this machine')
+    assert.match(readFileSync(report, 'utf8'), /## 4 connections: 1 of 1 rounds quiet[\s\S]*\| onceway \| replay \| \d/)
+    assert.match(readmeTable(result, 'bench/results/one.md'), /\| first request \| onceway: Redis and Postgres \| \d+\.\d\d \/ \d+\.\d\d \|/)
+  })
+})
