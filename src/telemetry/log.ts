@@ -91,11 +91,21 @@ function isBuffered (destination: DestinationStream): destination is Buffered {
 /** Events are few, and what is said before an end by force is most often why: they wait for nothing, lines of requests may. */
 function atOnce (destination: DestinationStream): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
   let flushing = false
+  let more = false
+  const flush = (buffered: Buffered): void => {
+    flushing = true
+    more = false
+    // A line that comes while others are being written is not among them.
+    buffered.flush(() => {
+      flushing = false
+      if (more) flush(buffered)
+    })
+  }
   return function (this: Logger, args, method) {
     method.apply(this, args)
-    if (flushing || !isBuffered(destination)) return
-    flushing = true
-    destination.flush(() => { flushing = false })
+    if (!isBuffered(destination)) return
+    if (flushing) more = true
+    else flush(destination)
   }
 }
 

@@ -13,7 +13,7 @@ import { needs } from '../harness/needs.ts'
 import { query } from '../harness/postgres.ts'
 import type { PostgresServer } from '../harness/postgres.ts'
 import { startProcess } from '../harness/process-gateway.ts'
-import type { ProcessGateway } from '../harness/process-gateway.ts'
+import type { LogLine, ProcessGateway } from '../harness/process-gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 import type { Behaviour, Witness } from '../harness/witness.ts'
 import { metricsOf, totalOf } from './metrics.ts'
@@ -157,9 +157,14 @@ async function saysUnsettled (one: ProcessGateway): Promise<void> {
   const metrics = await metricsOf(one.adminUrl)
   assert.equal(totalOf(metrics, 'onceway_answers_unsettled_total'), 2)
   assert.equal(totalOf(metrics, 'onceway_unsettled_bytes'), 2 * ANSWER_BYTES)
-  const given = one.logLines().filter(line => line.msg?.startsWith('the arbiter does not take the outcome') === true)
-  assert.deepEqual(given.map(({ level }) => level), ['error', 'error'])
-  assert.ok(one.logLines().some(line => line.level === 'warn' && line.msg === 'settling failed; trying again'))
+  // A line is on its way to us for a while when the metrics already say it.
+  await one.logged(line => line.level === 'warn' && line.msg === 'settling failed; trying again')
+  await eventually(() => unsettledLines(one).length >= 2, 'both are in the log')
+  assert.deepEqual(unsettledLines(one).map(({ level }) => level), ['error', 'error'])
+}
+
+function unsettledLines (one: ProcessGateway): LogLine[] {
+  return one.logLines().filter(line => line.msg?.startsWith('the arbiter does not take the outcome') === true)
 }
 
 /** Whoever asks gets the answer and is not told that it is stored, or is told to come back; and nobody executes. */

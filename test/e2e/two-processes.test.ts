@@ -103,7 +103,7 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
     assert.equal(later.headers['retry-after'], undefined)
     assert.equal((await ask(two, 'killed')).json.code, 'outcome-unknown')
     assert.equal(witness.seen.length, 1)
-    assert.ok(two.logLines().some(line => line.level === 'error' && line['stage'] === 'lease'))
+    await two.logged(line => line.level === 'error' && line['stage'] === 'lease')
   })
 
   test('a client that disconnects in mid-flight cancels nothing: its retry at the other process replays', async t => {

@@ -61,3 +61,19 @@ test('the line of a guarded request is the same log: its level, its base fields,
   assert.equal(typeof version, 'string')
   assert.deepEqual(rest, { level: 'info', service: 'onceway', instance: 'gw-1', requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', bodyMs: 0.1, waitMs: 0.2, requestBytes: 3, msg: 'guarded' })
 })
+
+test('an event that comes while others are being written waits for no timer: it is written right behind them', () => {
+  const written: string[] = []
+  const flushes: (() => void)[] = []
+  const destination = { write: (line: string) => { written.push(line) }, flush: (done: () => void) => { flushes.push(done) } }
+  const { log } = createLogs({ level: 'info', destination })
+  log.info({}, 'first')
+  log.info({}, 'second')
+  log.info({}, 'third')
+  assert.equal(flushes.length, 1, 'one write at a time')
+  flushes[0]?.()
+  assert.equal(flushes.length, 2, 'the second and the third together')
+  flushes[1]?.()
+  assert.equal(flushes.length, 2)
+  assert.equal(written.length, 3)
+})
