@@ -15,6 +15,7 @@ import { bearerToken, scopeOf } from '../core/scope.ts'
 import { Holding } from './budget.ts'
 import type { Steps, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { decisiveLine } from './known-scopes.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 
@@ -30,6 +31,8 @@ export interface GuardedRequest {
   readonly target: string
   readonly rawHeaders: RawHeaders
   readonly clientCertificate: boolean
+  /** What it came on, the same object for as long as that stands. Absent: nothing is remembered of it. */
+  readonly connection?: object
   readonly forwarded: Forwarded
   readonly requestId: string
   readonly steps: Steps
@@ -68,12 +71,6 @@ function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope:
   const fingerprint = fingerprintOf(asked, policy.fingerprint)
   const id = recordId(route.name, scope, key)
   const name = id.toString('base64url')
-  // A replay needs none.
-  let hash: Buffer | null = null
-  const hashOnce = (): Buffer => {
-    hash ??= keyHash(key)
-    return hash
-  }
   steps.record = name
   return {
     route,
@@ -86,17 +83,18 @@ function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope:
       fingerprint,
       leaseMs: policy.leaseMs,
       unknownKeepMs: policy.unknownRetentionMs,
-      quarantineMs: route.upstream.timeoutMs + policy.leaseMs,
-      about: {
-        route: route.name,
-        method: request.method,
-        path: pathOf(request.target),
-        requestId: request.requestId,
-        instance: gateway.world.instance,
-        get keyHash () { return hashOnce() },
-        keyText: policy.key.store === 'text' ? key : null
-      }
+      quarantineMs: route.upstream.timeoutMs + policy.leaseMs
     },
+    // Made only where a record is claimed: a replay needs none of it.
+    about: () => ({
+      route: route.name,
+      method: request.method,
+      path: pathOf(request.target),
+      requestId: request.requestId,
+      instance: gateway.world.instance,
+      keyHash: keyHash(key),
+      keyText: policy.key.store === 'text' ? key : null
+    }),
     rawHeaders,
     forwarded: request.forwarded,
     requestId: request.requestId,
@@ -113,11 +111,15 @@ type Scope = { readonly kind: 'scope', readonly scope: string } | { readonly kin
 
 async function callerScope (gateway: Gateway, request: GuardedRequest): Promise<Scope> {
   const policy = request.route.idempotency
+  const line = request.connection === undefined ? null : decisiveLine(request.rawHeaders, policy.scope)
+  const known = line === null || request.connection === undefined ? null : gateway.knownScopes.find(request.connection, line)
+  if (known !== null) return { kind: 'scope', scope: known }
   const claims = needsToken(policy) ? await verifiedClaims(gateway, request, policy) : null
   if (claims === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable') }
   const scope = scopeOf(request, policy.scope, claims)
   if (scope.kind === 'missing') return { kind: 'refused', outcome: rejected('scope-missing', scope.detail) }
   if (scope.warning !== undefined) gateway.world.log.debug({ route: request.route.name }, scope.warning)
+  else if (line !== null && request.connection !== undefined) gateway.knownScopes.keep(request.connection, line, scope.scope)
   return scope
 }
 

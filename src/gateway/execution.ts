@@ -7,7 +7,7 @@ import type { Asked } from '../core/fingerprint.ts'
 import { answerHeaders, guardedRequestHeaders, keptHeaders } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import type { GuardedRoute } from '../core/policy.ts'
-import type { Answer, Claim, RawHeaders, Token } from '../core/record.ts'
+import type { About, Answer, Claim, RawHeaders, Token } from '../core/record.ts'
 import type { Holding } from './budget.ts'
 import { claimRecord } from './claiming.ts'
 import type { Gateway } from './gateway.ts'
@@ -38,7 +38,9 @@ export interface Visit {
   /** Whose key it is (core/scope.ts). */
   readonly scope: string
   readonly asked: Asked
-  readonly claim: Omit<Claim, 'owner'>
+  readonly claim: Omit<Claim, 'owner' | 'about'>
+  /** What its record will say of the request. */
+  readonly about: () => About
   readonly rawHeaders: RawHeaders
   readonly forwarded: Forwarded
   readonly requestId: string
@@ -79,6 +81,7 @@ export type Ending =
 
 export class Execution {
   readonly visit: Visit
+  readonly about: About
   readonly startedAtMs: number
   readonly verdict = Promise.withResolvers<Verdict>()
   readonly ending = Promise.withResolvers<Ending>()
@@ -108,6 +111,7 @@ export class Execution {
 
   constructor (visit: Visit, owner: Buffer, clock: Clock) {
     this.visit = visit
+    this.about = visit.about()
     this.owner = owner
     this.startedAtMs = clock.monotonicMs()
     this.#startedAtWallMs = clock.wallMs()
@@ -130,7 +134,7 @@ export class Execution {
   }
 
   get token (): Token { return { id: this.visit.id, owner: this.owner, attempt: this.attempt } }
-  get claim (): Claim { return { ...this.visit.claim, owner: this.owner } }
+  get claim (): Claim { return { ...this.visit.claim, about: this.about, owner: this.owner } }
 
   /** Is there a sending, and so an ending, after this verdict? */
   mayFollow (verdict: Verdict): boolean {

@@ -11,6 +11,7 @@ import { Budget } from './budget.ts'
 import { Contact } from './contact.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
+import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
 import { observed } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
@@ -42,6 +43,7 @@ export class Gateway {
   readonly contact: Contact
   readonly watches: Watches
   readonly scopeSplits = new ScopeSplits()
+  readonly knownScopes = new KnownScopes()
   /** Unsettled copies that are being settled just now, by record and owner. */
   readonly adopting = new Map<string, Promise<SettleResult | 'unreachable'>>()
   readonly buffered: Budget
@@ -81,9 +83,9 @@ export class Gateway {
   /** Starts the one execution of this record in this process; duplicates join it from this very moment. */
   start (visit: Visit): Execution {
     const { clock, random, meter } = this.world
-    const { route, scope, claim: { fingerprint, about } } = visit
-    if (this.scopeSplits.notice(route.name, about.keyHash, fingerprint, scope)) meter.scopeSplit(route.name)
+    const { route, scope, claim: { fingerprint } } = visit
     const execution = new Execution(visit, random.bytes(OWNER_BYTES), clock)
+    if (this.scopeSplits.notice(route.name, execution.about.keyHash, fingerprint, scope)) meter.scopeSplit(route.name)
     this.executions.set(visit.name, execution)
     meter.executions(1)
     visit.holding.share()

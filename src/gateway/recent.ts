@@ -4,7 +4,7 @@
  * needs to tell nobody.
  */
 import { LRUCache } from 'lru-cache'
-import type { Answer, Fingerprint, KeptAnswerState, Row } from '../core/record.ts'
+import type { Answer, Fingerprint, KeptAnswerState, RawHeaders, Row } from '../core/record.ts'
 import type { Clock, Copy } from '../ports.ts'
 
 export interface RecentAnswer {
@@ -14,15 +14,39 @@ export interface RecentAnswer {
   readonly expiresAtMs: number
 }
 
-type Entries = LRUCache<string, RecentAnswer & { readonly endsAtMs: number, readonly endsAtWallMs: number }>
+/**
+ * A settled answer as few objects of the heap: there are a hundred thousand of them, and every one of their objects is
+ * moved twice by the collector and marked again and again after that.
+ */
+interface Entry {
+  readonly state: KeptAnswerState
+  readonly alg: number
+  /** As are all texts here: a character for a byte (latin1). */
+  readonly fingerprint: string
+  readonly status: number
+  readonly head: string
+  readonly body: string | Buffer
+  readonly expiresAtMs: number
+  readonly endsAtMs: number
+  readonly endsAtWallMs: number
+}
+
+type Entries = LRUCache<string, Entry>
 
 /** Bytes that an entry costs beside its body and headers: key, objects, the list. */
 const ENTRY_BYTES = 512
+/** Longer bodies stay outside the heap, which would only copy them about. */
+const TEXT_BYTES_MAX = 16 * 1024
+/** In no header field. */
+const BETWEEN = '\0'
 
 export class RecentAnswers {
   readonly #clock: Clock
   #bytesMax: number
   #entries: Entries
+  /** The last head that was kept or shown: most answers of an upstream have the same. */
+  #head = ''
+  #headers: RawHeaders = []
 
   constructor (clock: Clock, bytesMax: number) {
     this.#clock = clock
@@ -41,7 +65,7 @@ export class RecentAnswers {
     const entry = this.#entries.get(name)
     if (entry === undefined) return null
     // On both clocks: the monotonic one stands still while the machine is suspended.
-    if (entry.endsAtMs > this.#clock.monotonicMs() && entry.endsAtWallMs > this.#clock.wallMs()) return entry
+    if (entry.endsAtMs > this.#clock.monotonicMs() && entry.endsAtWallMs > this.#clock.wallMs()) return this.#shown(entry)
     this.#entries.delete(name)
     return null
   }
@@ -71,7 +95,36 @@ export class RecentAnswers {
     const sinceMs = Math.max(now - askedAtMs, wallMs - askedAtWallMs)
     const endsAtMs = now + Math.min(leftMs, leaseMs) - sinceMs
     if (endsAtMs <= now) return
-    this.#entries.set(name, { state, fingerprint, answer, expiresAtMs: wallMs + leftMs - sinceMs, endsAtMs, endsAtWallMs: wallMs + endsAtMs - now })
+    this.#entries.set(name, {
+      state,
+      alg: fingerprint.alg,
+      fingerprint: fingerprint.value.toString('latin1'),
+      status: answer.status,
+      head: this.#headOf(answer.headers),
+      body: answer.body.length > TEXT_BYTES_MAX ? answer.body : answer.body.toString('latin1'),
+      expiresAtMs: wallMs + leftMs - sinceMs,
+      endsAtMs,
+      endsAtWallMs: wallMs + endsAtMs - now
+    })
+  }
+
+  #headOf (headers: RawHeaders): string {
+    const head = headers.join(BETWEEN)
+    // The same text once, not as often as there are answers.
+    return head === this.#head ? this.#head : head
+  }
+
+  #shown ({ state, alg, fingerprint, status, head, body, expiresAtMs }: Entry): RecentAnswer {
+    if (head !== this.#head) {
+      this.#head = head
+      this.#headers = head === '' ? [] : head.split(BETWEEN)
+    }
+    return {
+      state,
+      fingerprint: { alg, value: Buffer.from(fingerprint, 'latin1') },
+      answer: { status, headers: this.#headers, body: typeof body === 'string' ? Buffer.from(body, 'latin1') : body },
+      expiresAtMs
+    }
   }
 }
 
@@ -79,12 +132,6 @@ export class RecentAnswers {
 function entriesWithin (bytesMax: number): Entries {
   return new LRUCache({
     maxSize: Math.max(ENTRY_BYTES, bytesMax),
-    sizeCalculation: entry => ENTRY_BYTES + 1 + entry.answer.body.length + headerBytes(entry.answer)
+    sizeCalculation: entry => ENTRY_BYTES + 1 + entry.body.length + entry.head.length
   })
-}
-
-function headerBytes (answer: Answer): number {
-  let bytes = 0
-  for (const text of answer.headers) bytes += text.length
-  return bytes
 }

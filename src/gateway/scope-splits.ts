@@ -9,13 +9,15 @@ import type { Fingerprint } from '../core/record.ts'
 const REMEMBERED_MAX = 10_000
 
 export class ScopeSplits {
-  readonly #seen = new LRUCache<string, { readonly scope: string, readonly fingerprint: Buffer }>({ max: REMEMBERED_MAX })
+  /** By route and key: the fingerprint, as a character for each of its bytes, and the scope behind it. */
+  readonly #seen = new LRUCache<string, string>({ max: REMEMBERED_MAX })
 
   /** true: this looks like an earlier request of another scope. `keyHash` rather than the key: memory dumps travel. */
-  notice (route: string, keyHash: Buffer, fingerprint: Fingerprint, scope: string): boolean {
+  notice (route: string, keyHash: Buffer, { value }: Fingerprint, scope: string): boolean {
     const name = `${route}\0${keyHash.toString('latin1')}`
+    const fingerprint = value.toString('latin1')
     const earlier = this.#seen.get(name)
-    this.#seen.set(name, { scope, fingerprint: fingerprint.value })
-    return earlier !== undefined && earlier.scope !== scope && earlier.fingerprint.equals(fingerprint.value)
+    this.#seen.set(name, fingerprint + scope)
+    return earlier?.startsWith(fingerprint) === true && earlier.slice(fingerprint.length) !== scope
   }
 }

@@ -141,6 +141,17 @@ function retryAfterSeconds (ms: number, route: GuardedRoute): number {
   return Math.min(leaseSeconds, Math.max(1, Math.ceil(ms / 1000)))
 }
 
+let lastSecond = NaN
+let lastDate = ''
+
+/** Of many answers in a row the date is the same to the second. */
 function imfFixdate (wallMs: number): string {
-  return new Date(wallMs).toUTCString()
+  const second = Math.floor(wallMs / MS_PER_SECOND)
+  if (second !== lastSecond) {
+    lastSecond = second
+    lastDate = new Date(wallMs).toUTCString()
+  }
+  return lastDate
 }
+
+const MS_PER_SECOND = 1000

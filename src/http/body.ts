@@ -41,22 +41,18 @@ export async function readBody (raw: IncomingMessage, begin: () => void, { bytes
     if (added !== 'taken') fail(added === 'large' ? 'too-large' : 'no-room')
   }
   const onEnd = (): void => {
+    if (over) return
     over = true
     resolve({ kind: 'body', body: body.whole(), heldBytes: body.held })
   }
   const onGone = (): void => fail('gone')
   const cancelTimer = clock.after(timeoutMs, () => { fail('too-slow') })
   raw.on('data', onData)
-  raw.once('end', onEnd)
-  raw.once('error', onGone)
-  raw.once('close', onGone)
-  try {
-    return await promise
-  } finally {
-    cancelTimer()
-    raw.off('data', onData)
-    raw.off('end', onEnd)
-    raw.off('close', onGone)
-    // 'error' stays heard: a late one on a request that was answered already must not end the process.
-  }
+  raw.on('end', onEnd)
+  raw.on('error', onGone)
+  raw.on('close', onGone)
+  const result = await promise
+  // The listeners go with the request: what is over hears nothing, and taking them off one by one costs more than they do.
+  cancelTimer()
+  return result
 }

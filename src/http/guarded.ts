@@ -91,8 +91,8 @@ export class GuardedRequests {
     const startedAt = performance.now()
     const { raw } = request
     // A socket that breaks must not end the process; the execution does not care (E1).
-    raw.on('error', () => {})
-    response.on('error', () => {})
+    raw.on('error', ignored)
+    response.on('error', ignored)
     const steps: Steps = {}
     const outcome = await this.#outcomeOf(request, response, route, steps)
     const reply = replyTo(outcome, {
@@ -135,6 +135,7 @@ export class GuardedRequests {
       target: raw.url ?? '/',
       rawHeaders: raw.rawHeaders,
       clientCertificate: hasClientCertificate(raw),
+      connection: raw.socket,
       forwarded: this.#options.peers.forwardedOf(raw),
       requestId: request.id,
       steps,
@@ -166,6 +167,8 @@ export class GuardedRequests {
     })
   }
 }
+
+function ignored (): void {}
 
 /** An answered request's response closes too: whoever waits for this stops waiting either way. */
 async function closed (response: ServerResponse): Promise<void> {

@@ -46,6 +46,8 @@ export interface Logs {
 
 export function createLogs ({ level, instance, shared = false, destination = stdout(shared) }: LogOptions): Logs {
   const base = { service: 'onceway', version: VERSION, ...(instance !== undefined && { instance }) }
+  const members = JSON.stringify(base).slice(1, -1)
+  const lines = new Lines(destination, shared ? SHARED_WRITE_BYTES : WRITE_BYTES)
   const log = pino({
     level,
     base,
@@ -53,12 +55,13 @@ export function createLogs ({ level, instance, shared = false, destination = std
     formatters: { level: (label) => ({ level: label }) },
     redact: { paths: [...SECRET_NAMES, ...URL_NAMES].flatMap(redactPaths), censor },
     serializers: { err: errorFields, error: errorFields },
-    hooks: { logMethod: atOnce(destination) }
+    hooks: { logMethod: atOnce(destination, lines) }
   }, destination)
-  const members = JSON.stringify(base).slice(1, -1)
+  // Before pino's own listener, which writes out what the destination holds.
+  if (isBuffered(destination)) process.prependListener('exit', () => { lines.write(false) })
   return {
     log,
-    requests: { note: (line) => { if (log.isLevelEnabled('info')) destination.write(requestText(line, members)) } },
+    requests: { note: (line) => { if (log.isLevelEnabled('info')) lines.add(requestText(line, members)) } },
     become: (next) => { log.level = next }
   }
 }
@@ -73,23 +76,61 @@ function requestText (line: RequestLine, base: string): string {
   for (name in line) {
     const value = line[name]
     if (typeof value === 'number') text += `,"${name}":${value}`
-    else if (value !== undefined) text += `,"${name}":${JSON.stringify(value)}`
+    else if (value !== undefined) text += `,"${name}":${PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)}`
   }
   return `${text},"msg":"guarded"}\n`
 }
 
+/** Stands in JSON as it is; almost every value of a line does. */
+const PLAIN = /^[\w .:/+=@-]*$/
+
 /** Bytes that are gathered into one write, and how long they wait for it: what `kill -9` can take from the log. */
 const WRITE_BYTES = 12 * 1024
+const SHARED_WRITE_BYTES = PIPE_BYTES * 3 / 4
 const WRITE_WITHIN_MS = 100
 
-interface Buffered extends DestinationStream { readonly flush: (done: () => void) => void }
+/** Lines of requests on their way to the destination, which counts all that it holds anew for every piece that it is given. */
+class Lines {
+  readonly #destination: DestinationStream
+  readonly #bytesMax: number
+  #text = ''
+  #bytes = 0
+  #timer: NodeJS.Timeout | null = null
+
+  constructor (destination: DestinationStream, bytesMax: number) {
+    this.#destination = destination
+    this.#bytesMax = bytesMax
+  }
+
+  add (line: string): void {
+    const bytes = Buffer.byteLength(line)
+    if (this.#bytes + bytes > this.#bytesMax) this.write()
+    this.#text += line
+    this.#bytes += bytes
+    this.#timer ??= setTimeout(() => { this.write() }, WRITE_WITHIN_MS).unref()
+  }
+
+  /** `flush` false: the destination is flushed by whoever ends the process. */
+  write (flush = true): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    if (this.#bytes === 0) return
+    const text = this.#text
+    this.#text = ''
+    this.#bytes = 0
+    this.#destination.write(text)
+    if (flush && isBuffered(this.#destination)) this.#destination.flush(null)
+  }
+}
+
+interface Buffered extends DestinationStream { readonly flush: (done: (() => void) | null) => void }
 
 function isBuffered (destination: DestinationStream): destination is Buffered {
   return 'flush' in destination
 }
 
 /** Events are few, and what is said before an end by force is most often why: they wait for nothing, lines of requests may. */
-function atOnce (destination: DestinationStream): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
+function atOnce (destination: DestinationStream, lines: Lines): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
   let flushing = false
   let more = false
   const flush = (buffered: Buffered): void => {
@@ -102,6 +143,8 @@ function atOnce (destination: DestinationStream): NonNullable<NonNullable<Logger
     })
   }
   return function (this: Logger, args, method) {
+    // What came before stands before it.
+    lines.write()
     method.apply(this, args)
     if (!isBuffered(destination)) return
     if (flushing) more = true
@@ -110,7 +153,7 @@ function atOnce (destination: DestinationStream): NonNullable<NonNullable<Logger
 }
 
 function stdout (shared: boolean): DestinationStream {
-  const bytes = shared ? { minLength: PIPE_BYTES * 3 / 4, maxWrite: PIPE_BYTES } : { minLength: WRITE_BYTES }
+  const bytes = shared ? { minLength: SHARED_WRITE_BYTES, maxWrite: PIPE_BYTES } : { minLength: WRITE_BYTES }
   return pino.destination({ fd: 1, sync: false, periodicFlush: WRITE_WITHIN_MS, ...bytes })
 }
 

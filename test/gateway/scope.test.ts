@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { Agent } from 'node:http'
 import { test } from 'node:test'
+import { call } from '../harness/call.ts'
 import { countingMeter, startGuarded } from '../harness/gateway.ts'
 import type { Guarded } from '../harness/gateway.ts'
 
@@ -16,6 +18,20 @@ test('the same key of two bearer tokens is two keys', async t => {
   assert.equal(await executions(world, [{ Authorization: 'Bearer alice' }, { Authorization: 'Bearer bob' }]), 2)
   const again = await world.ask('same-key', { headers: { Authorization: 'Bearer alice' } })
   assert.equal(again.json.id, 1)
+})
+
+test('two callers that share a connection, as behind a proxy, are two callers', async t => {
+  const world = await startGuarded(t)
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.after(() => { agent.destroy() })
+  const ids: unknown[] = []
+  for (const token of ['alice', 'bob', 'bob', 'alice', 'carol']) {
+    const answer = await call(world.url, '/things', { agent, headers: { 'Idempotency-Key': 'same-key', Authorization: `Bearer ${token}` }, body: 'one' })
+    ids.push(answer.json.id)
+  }
+  assert.deepEqual(ids, [1, 2, 2, 1, 3])
+  const keyless = await call(world.url, '/things', { agent, headers: { 'Idempotency-Key': 'same-key' }, body: 'one' })
+  assert.equal(keyless.json.id, 4, 'nor does who shows no credential inherit the last one')
 })
 
 test('one AWS access key is one caller, however the signature differs', async t => {

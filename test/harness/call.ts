@@ -1,6 +1,6 @@
 /** One HTTP request with exactly the header lines that are given, and the whole answer. No keep-alive, no retries. */
 import { request as httpRequest } from 'node:http'
-import type { IncomingMessage } from 'node:http'
+import type { Agent, IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 
 export interface Called {
@@ -18,6 +18,8 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string | readonly string[]>>
   readonly body?: string | Buffer
   readonly signal?: AbortSignal
+  /** For requests that share connections. */
+  readonly agent?: Agent
 }
 
 export async function call (base: string, path: string, options: CallOptions = {}): Promise<Called> {
@@ -29,7 +31,7 @@ export async function call (base: string, path: string, options: CallOptions = {
       path,
       method: options.method ?? 'POST',
       headers: { ...options.headers } as Record<string, string | string[]>,
-      agent: false,
+      agent: options.agent ?? false,
       ...(options.signal === undefined ? {} : { signal: options.signal })
     }, response => {
       const chunks: Buffer[] = []

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createLogs, hashedKey, pathOnly } from '../../src/telemetry/log.ts'
 import { keyHash } from '../../src/core/identity.ts'
+import { eventually } from '../harness/eventually.ts'
 
 interface Line { readonly level: string, readonly msg: string, readonly err?: { message: string, stack: string, code?: string, cause?: { message: string } }, readonly [name: string]: unknown }
 
@@ -48,18 +49,44 @@ test('a key is logged as the start of its hash, a target without its query', () 
   assert.deepEqual(['/a?token=1', '/a#b', '/a', ''].map(pathOnly), ['/a', '/a', '/a', ''])
 })
 
+/** What an event pushes out. */
+const LINE = { requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', attempt: undefined, bodyMs: 0.1, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: 0.2, requestBytes: 3, reason: undefined }
+
 test('the line of a guarded request is the same log: its level, its base fields, what is not known left out', () => {
   const texts: string[] = []
   const logs = createLogs({ level: 'info', instance: 'gw-1', destination: { write: (line) => { texts.push(line) } } })
-  const line = { requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', attempt: undefined, bodyMs: 0.1, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: 0.2, requestBytes: 3, reason: undefined }
-  logs.requests.note(line)
+  logs.requests.note(LINE)
   logs.become('warn')
-  logs.requests.note(line)
-  assert.equal(texts.length, 1)
+  logs.requests.note(LINE)
+  logs.log.warn({}, 'an event')
+  assert.equal(texts.length, 2)
   const { time, version, ...rest } = JSON.parse(texts[0] ?? '') as Record<string, unknown>
   assert.match(String(time), /^\d{4}-/)
   assert.equal(typeof version, 'string')
   assert.deepEqual(rest, { level: 'info', service: 'onceway', instance: 'gw-1', requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', bodyMs: 0.1, waitMs: 0.2, requestBytes: 3, msg: 'guarded' })
+})
+
+test('lines of requests wait for one another, a tenth of a second at most, and stand before the event that comes after them', async () => {
+  const texts: string[] = []
+  const logs = createLogs({ level: 'info', destination: { write: (text) => { texts.push(text) } } })
+  logs.requests.note(LINE)
+  logs.requests.note({ ...LINE, requestId: 'r-2', reason: 'says "no"\n' })
+  assert.deepEqual(texts, [])
+  logs.log.info({}, 'an event')
+  const lines = texts.join('').trimEnd().split('\n').map(text => JSON.parse(text) as Line)
+  assert.deepEqual(lines.map(({ msg, requestId }) => requestId ?? msg), ['r-1', 'r-2', 'an event'])
+  assert.equal(lines[1]?.['reason'], 'says "no"\n')
+  logs.requests.note(LINE)
+  await eventually(() => texts.length === 3, 'the line is written without any event')
+})
+
+test('what is gathered is written in pieces that fit into a pipe which others write to', () => {
+  const texts: string[] = []
+  const logs = createLogs({ level: 'info', shared: true, destination: { write: (text) => { texts.push(text) } } })
+  for (let i = 0; i < 100; i++) logs.requests.note({ ...LINE, reason: 'ü'.repeat(i) })
+  logs.log.info({}, 'the end')
+  assert.ok(texts.length > 5 && texts.every(text => Buffer.byteLength(text) <= 4096 && text.endsWith('\n')))
+  assert.equal(texts.join('').split('\n').length, 102)
 })
 
 test('an event that comes while others are being written waits for no timer: it is written right behind them', () => {

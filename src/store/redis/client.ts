@@ -11,8 +11,6 @@ export interface ClientOptions {
   /** Shown by CLIENT LIST. */
   readonly name: string
   readonly commandTimeoutMs: number
-  /** Combine what one turn of the event loop sends. */
-  readonly pipelining: boolean
 }
 
 const CONNECT_MS_MAX = 2_000
@@ -34,7 +32,8 @@ export function connectRedis (options: ClientOptions): Redis {
     autoResendUnfulfilledCommands: false,
     // wakes.ts subscribes anew by itself: it also knows what could not be subscribed before.
     autoResubscribe: false,
-    enableAutoPipelining: options.pipelining,
+    // The lanes have gathered what one turn of the event loop sends; there is nothing left to combine.
+    enableAutoPipelining: false,
     // After a failover the old primary is a replica: go and look for the new one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
     retryStrategy: (times) => Math.min(RECONNECT_MS_MIN * 2 ** Math.min(times, 10), RECONNECT_MS_MAX)

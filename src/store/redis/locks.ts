@@ -67,7 +67,7 @@ export class RedisLocks implements LockStore {
     const { url, log = SILENT, commandTimeoutMs = COMMAND_MS_MAX } = options
     this.#options = options
     this.#log = log
-    this.#client = connectRedis({ url, name: 'onceway', commandTimeoutMs, pipelining: true })
+    this.#client = connectRedis({ url, name: 'onceway', commandTimeoutMs })
     this.#breaker = new Breaker({ failuresMax: FAILURES_MAX, retryMs: PROBE_EVERY_MS, probe: () => this.#probe(), onChange: (open) => { this.#changed(open) } })
     this.#locks = new Lane<Locking, Buffer | null | undefined>({
       name: 'redis locks',
@@ -90,7 +90,7 @@ export class RedisLocks implements LockStore {
       provenRolledBack: () => false
     })
     this.#wakes = new Wakes({
-      connect: () => connectRedis({ url, name: 'onceway wake-ups', commandTimeoutMs, pipelining: false }),
+      connect: () => connectRedis({ url, name: 'onceway wake-ups', commandTimeoutMs }),
       standsWithinMs: SUBSCRIBED_WITHIN_MS
     })
     this.#client.on('error', (error) => { this.#missing(error) })
