@@ -1,5 +1,6 @@
 /** The real time and the real chance behind their ports. */
 import { randomBytes } from 'node:crypto'
+import { Bag } from './bag.ts'
 import type { Cancel, Clock, Random } from './ports.ts'
 
 export const SYSTEM_CLOCK: Clock = {
@@ -18,14 +19,14 @@ function alone (ms: number, call: () => void): Cancel {
   return () => { clearTimeout(timer) }
 }
 
-type Calls = Set<() => void>
+type Calls = Bag<() => void>
 
 /** The calls of one width of slots (a power of two, in ms), by the number of the slot at whose beginning they are due. */
 const slotsByWidth = new Map<number, Map<number, Calls>>()
 
 /**
  * Every request has four limits that it never reaches. One timer for all that end at about the same time: what a request
- * pays is an entry in a set.
+ * pays is a place in a list.
  */
 function shared (ms: number, call: () => void): Cancel {
   const waitMs = Math.min(ms, TIMER_LONGEST_MS)
@@ -33,19 +34,18 @@ function shared (ms: number, call: () => void): Cancel {
   const now = performance.now()
   const number = Math.ceil((now + waitMs) / width)
   const calls = slotsByWidth.get(width)?.get(number) ?? open(width, number, now)
-  // A function of its own: the same one may be given twice.
-  const entry = (): void => { call() }
-  calls.add(entry)
-  return () => { calls.delete(entry) }
+  const place = calls.add(call)
+  return () => { calls.remove(place) }
 }
 
 function open (width: number, number: number, now: number): Calls {
-  const calls: Calls = new Set()
+  const calls: Calls = new Bag()
   const slots = slotsByWidth.get(width) ?? new Map<number, Calls>()
   slotsByWidth.set(width, slots.set(number, calls))
   setTimeout(() => {
     slots.delete(number)
-    for (const call of calls) call()
+    // One may cancel another.
+    for (let call = calls.take(); call !== undefined; call = calls.take()) call()
   }, Math.min(Math.ceil(number * width - now), TIMER_LONGEST_MS)).unref()
   return calls
 }

@@ -3,6 +3,7 @@
  * client (E1). This file is the walk (claim -> forward -> settle) and the state that others look at; how each step is
  * taken stands in claiming.ts and settling.ts.
  */
+import type { Place } from '../bag.ts'
 import type { Asked } from '../core/fingerprint.ts'
 import { answerHeaders, guardedRequestHeaders, keptHeaders } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
@@ -92,6 +93,8 @@ export class Execution {
   /** Wall clock minus monotonic clock at the last grant: they part while the machine is suspended. */
   clockOffsetMs = 0
   leaseLost = false
+  /** Its place among those that are renewed (leases.ts). */
+  lease: Place<Execution> | null = null
   /** Given up before the send: the last check before the first byte will refuse. */
   cancelled = false
   /** The upstream answered and the arbiter has not taken it yet. */

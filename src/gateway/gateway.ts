@@ -11,6 +11,7 @@ import { Budget } from './budget.ts'
 import { Contact } from './contact.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
+import { Executions } from './executions.ts'
 import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
 import { observed } from './observed.ts'
@@ -37,7 +38,7 @@ export interface ClockReading { readonly monotonicMs: number, /** Wall clock min
 
 export class Gateway {
   world: World
-  readonly executions = new Map<string, Execution>()
+  readonly executions = new Executions()
   readonly recent: RecentAnswers
   readonly leases: Leases
   readonly contact: Contact
@@ -48,7 +49,6 @@ export class Gateway {
   readonly adopting = new Map<string, Promise<SettleResult | 'unreachable'>>()
   readonly buffered: Budget
   readonly unsettled: Budget
-  readonly #background = new Set<Promise<void>>()
   readonly #pauses = new Set<() => void>()
   waiters = 0
   /** true: new guarded requests are refused (the drain has passed its delay). */
@@ -86,7 +86,7 @@ export class Gateway {
     const { route, scope, claim: { fingerprint } } = visit
     const execution = new Execution(visit, random.bytes(OWNER_BYTES), clock)
     if (this.scopeSplits.notice(route.name, execution.about.keyHash, fingerprint, scope)) meter.scopeSplit(route.name)
-    this.executions.set(visit.name, execution)
+    this.executions.enter(execution)
     meter.executions(1)
     visit.holding.share()
     this.background(execute(this, execution).finally(() => this.#finish(execution)))
@@ -95,8 +95,7 @@ export class Gateway {
 
   /** Nobody joins it any more: who comes now finds what is settled, or claims for himself. */
   leave (execution: Execution): void {
-    const { name } = execution.visit
-    if (this.executions.get(name) === execution) this.executions.delete(name)
+    this.executions.leave(execution)
   }
 
   #finish (execution: Execution): void {
@@ -125,7 +124,7 @@ export class Gateway {
   }
 
   runningOwners (): Buffer[] {
-    return Array.from(this.executions.values(), execution => execution.owner)
+    return this.executions.all().map(execution => execution.owner)
   }
 
   /** E6: the answer's bytes count until the arbiter has taken it; at the bound new requests are refused before any claim. */
@@ -225,10 +224,9 @@ export class Gateway {
 
   /** Work that nobody waits for, and whose failure must not be lost. */
   background (work: Promise<void>): void {
-    const tracked = work.catch((error: unknown) => {
+    work.catch((error: unknown) => {
       this.world.log.error({ error: error instanceof Error ? error.stack : String(error) }, 'background work failed')
-    }).finally(() => { this.#background.delete(tracked) })
-    this.#background.add(tracked)
+    })
   }
 
   /** Resolves when no execution is left, or after `ms`. */
@@ -240,7 +238,7 @@ export class Gateway {
 
   /** The drain is over: what is unsent is released, what was sent is settled as indeterminate, those who wait are answered. */
   cutOff (): void {
-    for (const execution of this.executions.values()) {
+    for (const execution of this.executions.all()) {
       execution.cancelled = true
       execution.sending?.cancel('DRAIN', true)
     }

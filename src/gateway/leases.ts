@@ -2,6 +2,7 @@
  * The leases of this process's executions: renewed every third of them, in one batch, on a connection of the store's own
  * (E2, P8). The Redis lock is renewed beside and whatever the arbiter says: dropping it would only invite others.
  */
+import { Bag } from '../bag.ts'
 import type { Cancel, RenewResult } from '../ports.ts'
 import type { Execution } from './execution.ts'
 import type { ClockReading, Gateway } from './gateway.ts'
@@ -17,7 +18,7 @@ const TICK_LONGEST_MS = 1_000
 export class Leases {
   readonly #gateway: Gateway
   readonly #tickMs: number
-  readonly #held = new Set<Execution>()
+  readonly #held = new Bag<Execution>()
   #cancelTick: Cancel | null = null
   #renewing = false
 
@@ -28,12 +29,14 @@ export class Leases {
   }
 
   hold (execution: Execution): void {
-    this.#held.add(execution)
+    execution.lease ??= this.#held.add(execution)
     this.#arm()
   }
 
   drop (execution: Execution): void {
-    this.#held.delete(execution)
+    if (execution.lease === null) return
+    this.#held.remove(execution.lease)
+    execution.lease = null
   }
 
   stop (): void {
@@ -53,7 +56,7 @@ export class Leases {
   #tick (): void {
     if (this.#renewing) return
     const reading = this.#gateway.readClocks()
-    const due = Array.from(this.#held).filter(execution => isDue(execution, reading.monotonicMs))
+    const due = this.#held.all().filter(execution => isDue(execution, reading.monotonicMs))
     if (due.length === 0) return
     this.#renewing = true
     this.#gateway.background(this.#renew(due, reading).finally(() => { this.#renewing = false }))
@@ -81,9 +84,9 @@ export class Leases {
       this.#gateway.startLease(execution, reading)
       return
     }
-    if (result === 'skipped' || !this.#held.has(execution)) return
+    if (result === 'skipped' || execution.lease === null) return
     execution.leaseLost = true
-    this.#held.delete(execution)
+    this.drop(execution)
     const { route, name } = execution.visit
     this.#gateway.world.meter.leaseLost(route.name)
     this.#gateway.world.log.warn({ record: name, route: route.name, attempt: execution.attempt, sent: execution.sentAtMs !== null }, 'lease lost while the execution runs')

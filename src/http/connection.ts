@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { Bag } from '../bag.ts'
 import { problem } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import { requestIdOf } from './request-id.ts'
@@ -11,7 +12,7 @@ import { requestIdOf } from './request-id.ts'
 export class Connections {
   readonly #problemBaseUri: () => string
   /** Requests of a connection that are not answered yet; more than one only where a client pipelines. */
-  readonly #open = new WeakMap<Socket, Set<ServerResponse>>()
+  readonly #open = new WeakMap<Socket, Bag<ServerResponse>>()
 
   constructor (problemBaseUri: () => string) {
     this.#problemBaseUri = problemBaseUri
@@ -32,9 +33,10 @@ export class Connections {
   }
 
   #note (socket: Socket, response: ServerResponse): void {
-    const open = this.#open.get(socket) ?? new Set()
-    this.#open.set(socket, open.add(response))
-    response.once('close', () => { open.delete(response) })
+    let open = this.#open.get(socket)
+    if (open === undefined) this.#open.set(socket, open = new Bag())
+    const place = open.add(response)
+    response.on('close', () => { open.remove(place) })
   }
 
   /** What the parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */
@@ -57,9 +59,11 @@ export class Connections {
   /** What is executed gets its own answer, and nothing more is read behind it. */
   #closeAfterAnswers (socket: Socket): void {
     socket.pause()
-    const open = this.#open.get(socket) ?? new Set()
-    for (const response of open) response.once('close', () => { if (open.size === 0) socket.destroy() })
-    for (const response of open) response.once('finish', () => { if (open.size <= 1) socket.end() })
+    const open = this.#open.get(socket) ?? new Bag()
+    for (const response of open.all()) {
+      response.once('close', () => { if (open.size === 0) socket.destroy() })
+      response.once('finish', () => { if (open.size <= 1) socket.end() })
+    }
   }
 
   /**
@@ -67,7 +71,7 @@ export class Connections {
    * begun. A single request whose own body is broken may be answered.
    */
   #answering (socket: Socket): boolean {
-    const [only, another] = this.#open.get(socket) ?? []
+    const [only, another] = this.#open.get(socket)?.all() ?? []
     if (only === undefined) return false
     return another !== undefined || only.headersSent || only.req.complete
   }

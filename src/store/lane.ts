@@ -45,8 +45,8 @@ export class Lane<Item, Result> {
   readonly #options: LaneOptions<Item, Result>
   /** Entries that may go out: of every id at most one is here or under way. */
   readonly #ready: Array<Entry<Item, Result>> = []
-  /** Key: an id that is ready or under way. Value: the entries of the same id that wait for it, oldest first. */
-  readonly #behind = new Map<string, Array<Entry<Item, Result>>>()
+  /** Key: an id that is ready or under way. Value: the entries of the same id that wait for it, oldest first; null: none. */
+  readonly #behind = new Map<string, Array<Entry<Item, Result>> | null>()
   #waiting = 0
   #batches = 0
   #scheduled = false
@@ -77,12 +77,14 @@ export class Lane<Item, Result> {
   #enqueue (entry: Entry<Item, Result>): void {
     this.#waiting++
     const behind = this.#behind.get(entry.id)
-    if (behind !== undefined) {
+    if (behind === undefined) {
+      this.#behind.set(entry.id, null)
+      this.#ready.push(entry)
+    } else if (behind === null) {
+      this.#behind.set(entry.id, [entry])
+    } else {
       behind.push(entry)
-      return
     }
-    this.#behind.set(entry.id, [])
-    this.#ready.push(entry)
   }
 
   /** When all that this turn of the event loop has read is pushed, so that it goes out together. */

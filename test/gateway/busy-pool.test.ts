@@ -51,7 +51,7 @@ async function startBusy (t: TestContext): Promise<Busy> {
 
 async function queued ({ gateway, records }: Busy): Promise<void> {
   await eventually(() => gateway.executions.size === 2 && records.calls('insert') === 2, 'the second request is claimed')
-  await eventually(() => Array.from(gateway.executions.values()).every(({ sending }) => sending !== null), 'it is in the queue')
+  await eventually(() => gateway.executions.all().every(({ sending }) => sending !== null), 'it is in the queue')
 }
 
 /** Whatever was queued has had its chance: the one connection served another request in full. */

@@ -32,7 +32,7 @@ for (const [what, pause] of [
     const first = ask('first')
     await witness.reached(1)
     const second = ask('second')
-    await eventually(() => gateway.executions.size === 2 && Array.from(gateway.executions.values()).every(({ sending }) => sending !== null), 'the second waits for the connection')
+    await eventually(() => gateway.executions.size === 2 && gateway.executions.all().every(({ sending }) => sending !== null), 'the second waits for the connection')
     const [renewed, read] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     records.faults.set('renew', async proceed => {
       const reply = await proceed()

@@ -240,7 +240,7 @@ class Simulation {
 
   /** Is there a row that says claimed, by an execution of this process? */
   #holdsClaim ({ gateway }: Seat): boolean {
-    return Array.from(gateway.executions.values()).some(({ visit, owner, won }) => {
+    return gateway.executions.all().some(({ visit, owner, won }) => {
       const latest = this.#keeper.latest.get(visit.name)
       return won && latest?.kind === 'claimed' && latest.owner === nameOf(owner)
     })
