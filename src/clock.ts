@@ -15,7 +15,21 @@ const SHARED_FROM_MS = 500
 const LATE_SHARE = 1 / 32
 
 function alone (ms: number, call: () => void): Cancel {
-  const timer = setTimeout(call, ms).unref()
+  return at(performance.now() + ms, call)
+}
+
+/**
+ * Not before `dueMs` (monotonic). Node counts a timer from the beginning of the turn that sets it, in whole milliseconds,
+ * so that one set late in a long turn ends early.
+ */
+function at (dueMs: number, call: () => void): Cancel {
+  let timer: NodeJS.Timeout
+  const wait = (): void => {
+    const leftMs = dueMs - performance.now()
+    if (leftMs <= 0) call()
+    else timer = setTimeout(wait, Math.min(Math.ceil(leftMs), TIMER_LONGEST_MS)).unref()
+  }
+  timer = setTimeout(wait, Math.min(Math.ceil(dueMs - performance.now()), TIMER_LONGEST_MS)).unref()
   return () => { clearTimeout(timer) }
 }
 
@@ -33,20 +47,20 @@ function shared (ms: number, call: () => void): Cancel {
   const width = 2 ** (31 - Math.clz32(waitMs * LATE_SHARE))
   const now = performance.now()
   const number = Math.ceil((now + waitMs) / width)
-  const calls = slotsByWidth.get(width)?.get(number) ?? open(width, number, now)
+  const calls = slotsByWidth.get(width)?.get(number) ?? open(width, number)
   const place = calls.add(call)
   return () => { calls.remove(place) }
 }
 
-function open (width: number, number: number, now: number): Calls {
+function open (width: number, number: number): Calls {
   const calls: Calls = new Bag()
   const slots = slotsByWidth.get(width) ?? new Map<number, Calls>()
   slotsByWidth.set(width, slots.set(number, calls))
-  setTimeout(() => {
+  at(number * width, () => {
     slots.delete(number)
     // One may cancel another.
     for (let call = calls.take(); call !== undefined; call = calls.take()) call()
-  }, Math.min(Math.ceil(number * width - now), TIMER_LONGEST_MS)).unref()
+  })
   return calls
 }
 
