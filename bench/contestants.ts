@@ -45,6 +45,8 @@ const WITH_WORKERS: readonly Contestant[] = [
 export const CONTESTANTS: readonly Contestant[] = [
   { name: BASELINE, what: 'Fastify with @fastify/http-proxy, one process, no log', works: ['pass'], over: BASELINE, needs: [], start: script('plain', 'plain.ts') },
   { name: 'nginx', what: 'nginx, `proxy_pass`, one worker', works: ['pass'], over: BASELINE, needs: [], start: ({ directory, upstreamUrl }) => startProxy('nginx', directory, upstreamUrl) },
+  { name: 'floor-reply', what: 'node:http and an answer made of the key; asks nobody, keeps nothing', works: ['pass'], over: BASELINE, needs: [], start: floor('reply') },
+  { name: 'floor-forward', what: 'node:http and undici dispatch, there and back; guards nothing', works: ['pass'], over: BASELINE, needs: [], start: floor('forward') },
   { name: 'nginx-cache', what: 'nginx, `proxy_cache_methods POST` by caller and key, `proxy_cache_lock`; not durable', works: ['first', 'replay'], over: BASELINE, needs: [], start: ({ directory, upstreamUrl }) => startCache('nginx-cache', directory, upstreamUrl) },
   { name: 'naive', what: 'reply.from, SET NX, INSERT, UPDATE, SET, each by itself, a pool of 10', works: ['first', 'replay'], over: BASELINE, needs: ['postgres', 'redis'], start: naive('naive', false) },
   { name: 'node-idempotency', what: 'npm @node-idempotency/core with its Redis adapter; not durable', works: ['first', 'replay'], over: BASELINE, needs: ['redis', 'packages'], start: script('node-idempotency', 'node-idempotency.mjs') },
@@ -64,6 +66,10 @@ function script (name: string, file: string): Contestant['start'] {
     UPSTREAM: upstreamUrl,
     ...file === 'node-idempotency.mjs' && { REDIS_URL: redisUrl(), PREFIX: name }
   })
+}
+
+function floor (what: 'reply' | 'forward'): Contestant['start'] {
+  return async ({ directory, upstreamUrl }) => startNode(`floor-${what}`, directory, [contestantFile('floor.ts')], { FLOOR: what, UPSTREAM: upstreamUrl })
 }
 
 function naive (name: string, slow: boolean): Contestant['start'] {

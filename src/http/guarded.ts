@@ -18,7 +18,9 @@ import { mayContinue } from './connection.ts'
 import { hasClientCertificate } from './peer.ts'
 import { sendProblem } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
-import { writeReply } from './write.ts'
+import { behindThisTurn } from './turn.ts'
+import { isWhole, writeSlowly, writeWhole } from './write.ts'
+import type { WholeReply } from './write.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -102,18 +104,31 @@ export class GuardedRequests {
       problemBaseUri: this.#options.problemBaseUri
     })
     reply.headers.push('X-Request-Id', request.id)
-    const sentBytes = await this.#write(raw, response, reply, request.id)
-    this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt)
+    const note = (sentBytes: number): void => { this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
+    if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id)) })
+    else note(await this.#writeSlowly(raw, response, reply, request.id))
   }
 
-  async #write (raw: IncomingMessage, response: ServerResponse, reply: Reply, requestId: string): Promise<number> {
+  #write (response: ServerResponse, reply: WholeReply, requestId: string): number {
     try {
-      return await writeReply(raw, response, reply, this.#options.closing())
+      return writeWhole(response, reply, this.#options.closing())
     } catch (error) {
-      this.#options.log.error({ requestId, error: error instanceof Error ? error.stack : String(error) }, 'answer could not be written')
-      response.destroy()
-      return 0
+      return this.#unwritten(response, requestId, error)
     }
+  }
+
+  async #writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Reply, requestId: string): Promise<number> {
+    try {
+      return await writeSlowly(raw, response, reply, this.#options.closing())
+    } catch (error) {
+      return this.#unwritten(response, requestId, error)
+    }
+  }
+
+  #unwritten (response: ServerResponse, requestId: string, error: unknown): number {
+    this.#options.log.error({ requestId, error: error instanceof Error ? error.stack : String(error) }, 'answer could not be written')
+    response.destroy()
+    return 0
   }
 
   async #outcomeOf (request: FastifyRequest, response: ServerResponse, route: GuardedRoute, steps: Steps): Promise<Exclude<Outcome, { kind: 'keyless' }>> {
@@ -153,15 +168,15 @@ export class GuardedRequests {
       method: raw.method ?? '',
       outcome: reply.outcome,
       status: reply.status,
-      ms: rounded(ms),
+      ms,
       responseBytes: sentBytes,
       record: steps.record,
       attempt: steps.attempt,
-      bodyMs: roundedIf(steps.bodyMs),
-      claimMs: roundedIf(steps.claimMs),
-      upstreamMs: roundedIf(steps.upstreamMs),
-      settleMs: roundedIf(steps.settleMs),
-      waitMs: roundedIf(steps.waitMs),
+      bodyMs: steps.bodyMs,
+      claimMs: steps.claimMs,
+      upstreamMs: steps.upstreamMs,
+      settleMs: steps.settleMs,
+      waitMs: steps.waitMs,
       requestBytes: steps.requestBytes,
       reason: steps.reason
     })
@@ -180,12 +195,4 @@ function hostRefusal (raw: IncomingMessage): string | null {
   const hosts = headerLines(raw.rawHeaders, 'host').length
   if (hosts > 1) return 'The request has more than one host header line.'
   return hosts === 0 && raw.httpVersion === '1.1' ? 'The request has no host header line.' : null
-}
-
-function rounded (value: number): number {
-  return Math.round(value * 100) / 100
-}
-
-function roundedIf (value: number | undefined): number | undefined {
-  return value === undefined ? undefined : rounded(value)
 }

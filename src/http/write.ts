@@ -13,29 +13,54 @@ const LINGER_MS = 2_000
 /** A client that does not read for so long has gone. (Node counts once more if its own queue has moved meanwhile.) */
 const STALLED_MS = 30_000
 
-/** Bytes of body written. Rejects only for headers that Node refuses to write. */
-export async function writeReply (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean): Promise<number> {
-  const close = reply.close || closing || !raw.complete
-  if (close) reply.headers.push('Connection', 'close')
-  if (!Buffer.isBuffer(reply.body)) return writeStream(response, reply, reply.body)
-  if (response.destroyed) return 0
-  const empty = !mayHaveBody(reply.status)
-  if (!empty) reply.headers.push('Content-Length', String(reply.body.length))
-  response.writeHead(reply.status, reply.headers)
-  if (raw.complete) end(response, empty ? null : reply.body)
-  // An answer that nobody reads is not held for ever; most are with the kernel by now. Progress starts the time anew.
-  if (!raw.complete || response.socket === null || response.socket.writableLength > 0) response.setTimeout(STALLED_MS, () => { response.destroy() })
-  if (!raw.complete) await lingeringEnd(raw, response, reply.body)
-  return empty ? 0 : reply.body.length
+/** Nothing is in its way: it can be written in one go, without waiting for anybody. */
+export function isWhole (raw: IncomingMessage, reply: Reply): reply is WholeReply {
+  return raw.complete && Buffer.isBuffer(reply.body)
 }
 
-/** Head and body then leave as one string in one write; any byte is a latin1 character. Longer ones would be copied for nothing. */
-const ONE_WRITE_BYTES_MAX = 16 * 1024
+export type WholeReply = Reply & { readonly body: Buffer }
 
-function end (response: ServerResponse, body: Buffer | null): void {
-  if (body === null) response.end()
+/** Bytes of body written. Throws only for headers that Node refuses to write. */
+export function writeWhole (response: ServerResponse, reply: WholeReply, closing: boolean): number {
+  if (response.destroyed) return 0
+  const { body } = reply
+  const empty = !mayHaveBody(reply.status)
+  writeHead(response, reply, empty ? null : body, reply.close || closing)
+  if (empty) response.end()
+  // Head and body then leave as one string in one write; any byte is a latin1 character.
   else if (body.length <= ONE_WRITE_BYTES_MAX) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
+  // An answer that nobody reads is not held for ever; most are with the kernel by now. Progress starts the time anew.
+  if (response.socket === null || response.socket.writableLength > 0) endStalled(response)
+  return empty ? 0 : body.length
+}
+
+/** Longer ones would be copied for nothing. */
+const ONE_WRITE_BYTES_MAX = 16 * 1024
+
+/** The answer is a stream, or comes before the request is whole. Bytes of body written. Rejects as {@link writeWhole} throws. */
+export async function writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean): Promise<number> {
+  const { body } = reply
+  if (!Buffer.isBuffer(body)) {
+    if (reply.close || closing || !raw.complete) reply.headers.push('Connection', 'close')
+    return writeStream(response, reply, body)
+  }
+  if (response.destroyed) return 0
+  const empty = !mayHaveBody(reply.status)
+  writeHead(response, reply, empty ? null : body, true)
+  endStalled(response)
+  await lingeringEnd(raw, response, body)
+  return empty ? 0 : body.length
+}
+
+function writeHead (response: ServerResponse, { status, headers }: Reply, body: Buffer | null, close: boolean): void {
+  if (close) headers.push('Connection', 'close')
+  if (body !== null) headers.push('Content-Length', String(body.length))
+  response.writeHead(status, headers)
+}
+
+function endStalled (response: ServerResponse): void {
+  response.setTimeout(STALLED_MS, () => { response.destroy() })
 }
 
 /**

@@ -46,7 +46,7 @@ export interface Logs {
 
 export function createLogs ({ level, instance, shared = false, destination = stdout(shared) }: LogOptions): Logs {
   const base = { service: 'onceway', version: VERSION, ...(instance !== undefined && { instance }) }
-  const members = JSON.stringify(base).slice(1, -1)
+  const members = ascii(JSON.stringify(base)).slice(1, -1)
   const lines = new Lines(destination, shared ? SHARED_WRITE_BYTES : WRITE_BYTES)
   const log = pino({
     level,
@@ -67,22 +67,54 @@ export function createLogs ({ level, instance, shared = false, destination = std
 }
 
 /**
- * As pino writes it, but without the search for secrets: these fields are a closed type, and none of them holds one.
- * Measured (Node 24.21, a busy machine): 6 µs a line; pino 7 µs, and 130 µs with the search.
+ * As pino writes it, but without the search for secrets: these fields are a closed type, and none of them holds one. Every
+ * character is ASCII. Field by field: this is a fifth of what a replay costs if it walks over them.
  */
 function requestText (line: RequestLine, base: string): string {
-  let text = `{"level":"info","time":"${new Date().toISOString()}",${base}`
-  let name: keyof RequestLine
-  for (name in line) {
-    const value = line[name]
-    if (typeof value === 'number') text += `,"${name}":${value}`
-    else if (value !== undefined) text += `,"${name}":${PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)}`
+  return `{"level":"info","time":"${isoTime(Date.now())}",${base}` +
+    `,"requestId":${quoted(line.requestId)},"route":${quoted(line.route)},"method":${quoted(line.method)},"outcome":"${line.outcome}"` +
+    `,"status":${line.status},"ms":${hundredths(line.ms)},"responseBytes":${line.responseBytes}` +
+    (line.record === undefined ? '' : `,"record":"${line.record}"`) +
+    (line.attempt === undefined ? '' : `,"attempt":${line.attempt}`) +
+    timed('bodyMs', line.bodyMs) + timed('claimMs', line.claimMs) + timed('upstreamMs', line.upstreamMs) + timed('settleMs', line.settleMs) + timed('waitMs', line.waitMs) +
+    (line.requestBytes === undefined ? '' : `,"requestBytes":${line.requestBytes}`) +
+    (line.reason === undefined ? '' : `,"reason":${quoted(line.reason)}`) +
+    ',"msg":"guarded"}\n'
+}
+
+function timed (name: string, ms: number | undefined): string {
+  return ms === undefined ? '' : `,"${name}":${hundredths(ms)}`
+}
+
+/** Milliseconds to the hundredth. From whole numbers: a fraction as text costs several times as much. */
+function hundredths (ms: number): string {
+  const whole = Math.round(ms * 100)
+  const rest = whole % 100
+  return `${(whole - rest) / 100}.${rest < 10 ? '0' : ''}${rest}`
+}
+
+let lastMs = NaN
+let lastTime = ''
+
+/** Of many lines in a row the time is the same. */
+function isoTime (wallMs: number): string {
+  if (wallMs !== lastMs) {
+    lastMs = wallMs
+    lastTime = new Date(wallMs).toISOString()
   }
-  return `${text},"msg":"guarded"}\n`
+  return lastTime
 }
 
 /** Stands in JSON as it is; almost every value of a line does. */
 const PLAIN = /^[\w .:/+=@-]*$/
+
+function quoted (text: string): string {
+  return PLAIN.test(text) ? `"${text}"` : ascii(JSON.stringify(text))
+}
+
+function ascii (json: string): string {
+  return json.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
 
 /** Bytes that are gathered into one write, and how long they wait for it: what `kill -9` can take from the log. */
 const WRITE_BYTES = 12 * 1024
@@ -93,8 +125,8 @@ const WRITE_WITHIN_MS = 100
 class Lines {
   readonly #destination: DestinationStream
   readonly #bytesMax: number
+  /** ASCII: a character is a byte. */
   #text = ''
-  #bytes = 0
   #timer: NodeJS.Timeout | null = null
 
   constructor (destination: DestinationStream, bytesMax: number) {
@@ -103,10 +135,8 @@ class Lines {
   }
 
   add (line: string): void {
-    const bytes = Buffer.byteLength(line)
-    if (this.#bytes + bytes > this.#bytesMax) this.write()
+    if (this.#text.length + line.length > this.#bytesMax) this.write()
     this.#text += line
-    this.#bytes += bytes
     this.#timer ??= setTimeout(() => { this.write() }, WRITE_WITHIN_MS).unref()
   }
 
@@ -114,10 +144,9 @@ class Lines {
   write (flush = true): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
-    if (this.#bytes === 0) return
+    if (this.#text === '') return
     const text = this.#text
     this.#text = ''
-    this.#bytes = 0
     this.#destination.write(text)
     if (flush && isBuffered(this.#destination)) this.#destination.flush(null)
   }
