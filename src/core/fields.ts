@@ -12,9 +12,20 @@ export const HOP_BY_HOP: ReadonlySet<string> = new Set([
 ])
 
 /** The names that the Connection lines list, lower case. Connection's own options (close, keep-alive) are among them. */
-export function connectionListed (raw: RawHeaders): Set<string> {
+export function connectionListed (raw: RawHeaders): ReadonlySet<string> {
+  const [line, ...others] = headerLines(raw, 'connection')
+  if (line === undefined) return NOTHING
+  if (others.length === 0 && line === 'keep-alive') return KEEP_ALIVE
+  return optionsOf([line, ...others])
+}
+
+/** Asked of every request and every answer; almost all of them say one of these two. */
+const NOTHING: ReadonlySet<string> = new Set()
+const KEEP_ALIVE: ReadonlySet<string> = new Set(['keep-alive'])
+
+function optionsOf (lines: readonly string[]): Set<string> {
   const listed = new Set<string>()
-  for (const line of headerLines(raw, 'connection')) {
+  for (const line of lines) {
     for (const option of line.split(',')) {
       const name = option.trim().toLowerCase()
       if (name !== '') listed.add(name)
@@ -28,7 +39,8 @@ export function connectionListed (raw: RawHeaders): Set<string> {
  * the application as a second Onceway-Key.
  */
 export function plainName (name: string): string {
-  return name.toLowerCase().replaceAll('_', '-')
+  const lower = name.toLowerCase()
+  return lower.includes('_') ? lower.replaceAll('_', '-') : lower
 }
 
 /** Fields that are written here alone: the upstream must be able to believe them. `plain` from {@link plainName}. */
