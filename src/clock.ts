@@ -13,6 +13,8 @@ export const SYSTEM_CLOCK: Clock = {
 const SHARED_FROM_MS = 500
 /** A limit may come late by this share of itself; so there are at most twice as many timers for limits of about one length. */
 const LATE_SHARE = 1 / 32
+/** But by no more than this: a sending must not outlast its time-out by more than its record stays claimed for it (E3). */
+const LATE_MS_MAX = 4_096
 
 function alone (ms: number, call: () => void): Cancel {
   return at(performance.now() + ms, call)
@@ -44,7 +46,7 @@ const slotsByWidth = new Map<number, Map<number, Calls>>()
  */
 function shared (ms: number, call: () => void): Cancel {
   const waitMs = Math.min(ms, TIMER_LONGEST_MS)
-  const width = 2 ** (31 - Math.clz32(waitMs * LATE_SHARE))
+  const width = Math.min(LATE_MS_MAX, 2 ** (31 - Math.clz32(waitMs * LATE_SHARE)))
   const now = performance.now()
   const number = Math.ceil((now + waitMs) / width)
   const calls = slotsByWidth.get(width)?.get(number) ?? open(width, number)

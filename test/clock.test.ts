@@ -35,6 +35,17 @@ test('what is cancelled is not called, and takes nothing else of the same moment
   }
 })
 
+test('however long a limit is, it is late by four seconds at most', t => {
+  const waits: number[] = []
+  t.mock.method(globalThis, 'setTimeout', (_call: unknown, ms: number) => { waits.push(ms); return { unref: () => ({}) } })
+  for (const hours of [1, 24]) {
+    const ms = hours * 3_600_000
+    SYSTEM_CLOCK.after(ms, () => {})()
+    const wait = waits.at(-1) ?? 0
+    assert.ok(wait >= ms - 1 && wait <= ms + 4_097, `${wait} instead of ${ms}`)
+  }
+})
+
 test('chance is never given out twice, small or large', () => {
   const seen = new Set(Array.from({ length: 10_000 }, (_, index) => SYSTEM_RANDOM.bytes(index % 2 === 0 ? 16 : 40).toString('hex')))
   assert.equal(seen.size, 10_000)

@@ -18,7 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   gateway: ['bag.ts', 'core', 'ports.ts', 'errors.ts'],
   upstream: ['core', 'ports.ts', 'errors.ts'],
   identity: ['core', 'ports.ts'],
-  store: ['core', 'ports.ts', 'errors.ts'],
+  store: ['bag.ts', 'core', 'ports.ts', 'errors.ts'],
   background: ['gateway', 'ports.ts'],
   telemetry: ['config', 'ports.ts', 'version.ts'],
   config: ['core', 'routing', 'errors.ts'],

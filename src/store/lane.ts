@@ -4,6 +4,7 @@
  * settle in the same transaction as a claim deadlocks with its mirror image on another gateway), and it never runs two
  * writes to one record at the same time.
  */
+import { Bag } from '../bag.ts'
 import { StoreOverloaded } from '../errors.ts'
 
 export interface LaneOptions<Item, Result> {
@@ -38,6 +39,12 @@ interface Entry<Item, Result> {
   readonly reject: (error: unknown) => void
 }
 
+/**
+ * A batch that has been under way for so long waits for somebody (a row's lock, a connection that is dead): others go beside
+ * it, as far as `batchesMax` allows. A hundred times a fast commit.
+ */
+const STUCK_MS = 100
+
 /** A batch that took long counts after some dozens like it: the disk has become slower, not this one commit. */
 const FORGETTING = 1.1
 
@@ -48,8 +55,10 @@ export class Lane<Item, Result> {
   /** Key: an id that is ready or under way. Value: the entries of the same id that wait for it, oldest first; null: none. */
   readonly #behind = new Map<string, Array<Entry<Item, Result>> | null>()
   #waiting = 0
-  #batches = 0
+  /** When each batch under way was sent. */
+  readonly #underWay = new Bag<number>()
   #scheduled = false
+  #unsticking: NodeJS.Timeout | null = null
   /** What a batch takes when nothing else holds it up. */
   #fastestMs = 0
 
@@ -60,6 +69,10 @@ export class Lane<Item, Result> {
   /** Items that wait for a batch. */
   get waiting (): number {
     return this.#waiting
+  }
+
+  get idle (): boolean {
+    return this.#waiting === 0 && this.#underWay.size === 0
   }
 
   /**
@@ -89,17 +102,38 @@ export class Lane<Item, Result> {
 
   /** When all that this turn of the event loop has read is pushed, so that it goes out together. */
   #schedule (): void {
-    if (this.#scheduled || this.#batches >= this.#lanes()) return
+    if (this.#scheduled) return
+    if (!this.#hasRoom()) return this.#unstick()
     this.#scheduled = true
     setImmediate(() => {
       this.#scheduled = false
-      while (this.#batches < this.#lanes() && this.#ready.length > 0) this.#send(this.#nextBatch())
+      while (this.#ready.length > 0 && this.#hasRoom()) this.#send(this.#nextBatch())
+      if (this.#ready.length > 0) this.#unstick()
     })
   }
 
-  #lanes (): number {
+  #hasRoom (): boolean {
     const { batchesMax, batchMsPerLane } = this.#options
-    return batchMsPerLane === undefined ? batchesMax : Math.max(1, Math.min(batchesMax, Math.ceil(this.#fastestMs / batchMsPerLane)))
+    const { size } = this.#underWay
+    if (size === 0) return true
+    if (size >= batchesMax) return false
+    if (batchMsPerLane === undefined) return true
+    const lanes = Math.max(1, Math.ceil(this.#fastestMs / batchMsPerLane))
+    return size < lanes || size - this.#stuck() < lanes
+  }
+
+  #stuck (): number {
+    const before = performance.now() - STUCK_MS
+    return this.#underWay.all().filter(sentAt => sentAt < before).length
+  }
+
+  /** What waits behind batches that may not come back soon is looked at again, even if nothing else is pushed. */
+  #unstick (): void {
+    if (this.#unsticking !== null || this.#underWay.size >= this.#options.batchesMax) return
+    this.#unsticking = setTimeout(() => {
+      this.#unsticking = null
+      if (this.#ready.length > 0) this.#schedule()
+    }, STUCK_MS).unref()
   }
 
   /** The shortest of late: longer ones waited for this process or for a lock, which more batches would not shorten. */
@@ -122,10 +156,10 @@ export class Lane<Item, Result> {
   }
 
   #send (batch: Array<Entry<Item, Result>>): void {
-    this.#batches++
     const sentAt = performance.now()
+    const place = this.#underWay.add(sentAt)
     const done = () => {
-      this.#batches--
+      this.#underWay.remove(place)
       this.#learn(performance.now() - sentAt)
       for (const entry of batch) this.#release(entry.id)
       if (this.#ready.length > 0) this.#schedule()

@@ -161,23 +161,24 @@ function isBuffered (destination: DestinationStream): destination is Buffered {
 /** Events are few, and what is said before an end by force is most often why: they wait for nothing, lines of requests may. */
 function atOnce (destination: DestinationStream, lines: Lines): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
   let flushing = false
-  let more = false
+  let again = false
   const flush = (buffered: Buffered): void => {
     flushing = true
-    more = false
-    // A line that comes while others are being written is not among them.
     buffered.flush(() => {
       flushing = false
-      if (more) flush(buffered)
+      if (!again) return
+      again = false
+      flush(buffered)
     })
   }
   return function (this: Logger, args, method) {
     // What came before stands before it.
-    lines.write()
+    lines.write(false)
     method.apply(this, args)
     if (!isBuffered(destination)) return
-    if (flushing) more = true
-    else flush(destination)
+    // What is being written just now is perhaps only what came before: a line that comes meanwhile is not among it.
+    again = true
+    if (!flushing) flush(destination)
   }
 }
 

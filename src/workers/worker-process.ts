@@ -63,6 +63,7 @@ export class WorkerProcess implements Hand {
   #asked = 0
   #unanswered = 0
   #started = false
+  #listens = false
   #failed: Failed | null = null
   #over = false
 
@@ -74,7 +75,7 @@ export class WorkerProcess implements Hand {
     this.#worker = cluster.fork()
     this.id = this.#worker.id
     this.#worker.on('message', (message: FromWorker) => { this.#hear(message) })
-    this.#worker.once('exit', (code, signal) => { this.#end(code, signal) })
+    this.#worker.once('exit', (code, signal) => { this.#ended(code, signal) })
     // A process that could not be made has no end either.
     this.#worker.on('error', () => { if (this.#worker.process.pid === undefined) this.#end(null, null) })
     closeWhatItNeverTook(this.#worker)
@@ -126,6 +127,7 @@ export class WorkerProcess implements Hand {
         this.#events.loaded()
         return
       case 'listening':
+        this.#listens = true
         this.#events.listening({ url: message.url, where: message.where })
         return
       case 'failed':
@@ -137,6 +139,14 @@ export class WorkerProcess implements Hand {
     }
   }
 
+  /** Node may tell of an end before the last message: one that never came to listen may have said why. */
+  #ended (code: number | null, signal: string | null): void {
+    const end = (): void => { this.#end(code, signal) }
+    if (this.#listens) return end()
+    this.#worker.process.once('close', end)
+    this.#clock.after(LAST_WORDS_MS, end)
+  }
+
   #end (code: number | null, signal: string | null): void {
     if (this.#over) return
     this.#over = true
@@ -145,6 +155,9 @@ export class WorkerProcess implements Hand {
     this.#events.ended({ code, signal, failed: this.#failed })
   }
 }
+
+/** What a process has said is read within a turn or two of its end. */
+const LAST_WORDS_MS = 1_000
 
 /** A TCP handle of Node's. */
 interface Connection { readonly close: () => void }

@@ -63,6 +63,24 @@ test('batches that come back quickly go one at a time, slow ones side by side, a
   assert.equal(await mostOf(20, 0), 1)
 })
 
+test('a batch that does not come back holds nobody up for long, and no more go beside it than may', async () => {
+  const { lane, runs, started } = laneOf({ batchesMax: 2, batchMsPerLane: 50 })
+  const stuck = lane.push(item('a'))
+  await started(1)
+  const behind = [lane.push(item('b')), lane.push(item('c'))]
+  const second = await started(2)
+  assert.deepEqual(ids(runs), ['a', 'bc'])
+  const last = lane.push(item('d'))
+  await new Promise(resolve => { setTimeout(resolve, 250) })
+  assert.equal(runs.length, 2, 'two are all there may be')
+  second.finish()
+  const third = await started(3)
+  third.finish()
+  runs[0]?.finish()
+  assert.deepEqual(await Promise.all([stuck, ...behind, last]), ['a!', 'b!', 'c!', 'd!'])
+  assert.ok(lane.idle)
+})
+
 test('what arrives while a batch is under way goes out with the next', async () => {
   const { lane, runs, started } = laneOf()
   const first = lane.push(item('m'))

@@ -9,7 +9,7 @@ import type { Client } from 'pg'
 import { StoreRejected, StoreUnavailable } from '../../src/errors.ts'
 import { bring, claimOf, LONG_MS, rivalOf, rowAt, settlementOf, tokenOf, until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
-import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
+import { query, startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { blocked, openWorld, untilBlocked, type PostgresWorld } from './postgres-world.ts'
 
 describe('two connections on one record', needs('postgres'), () => {
@@ -150,6 +150,34 @@ describe('two connections on one record', needs('postgres'), () => {
     await poison
     assert.deepEqual(results, claims.map(() => ({ kind: 'won', attempt: 1 })))
     assert.equal(await world.store.look(poisoned.id), null)
+  })
+
+  test('a database that writes bytea in the old form is as good as any other', async (t) => {
+    const url = await server.createDatabase('escape')
+    await query(url, 'alter database ' + new URL(url).pathname.slice(1) + " set bytea_output = 'escape'")
+    const world = await openWorld(t, server, { url })
+    const claims = [claimOf(), claimOf()]
+    for (const claim of claims) assert.deepEqual(await world.store.insert(claim), { kind: 'won', attempt: 1 })
+    const [one, two] = claims as [typeof claims[0] & object, typeof claims[0] & object]
+    assert.equal((await world.store.insert(rivalOf(one))).kind, 'seen')
+    assert.deepEqual(await world.store.confirm(one), { kind: 'won', attempt: 1 })
+    assert.deepEqual(await world.store.renew([tokenOf(one)]), ['renewed'])
+    assert.equal((await world.store.settle(settlementOf(tokenOf(one), 'completed'))).kind, 'settled')
+    assert.equal((await world.store.settle(settlementOf(tokenOf(two), 'released'))).kind, 'settled')
+    assert.deepEqual(await world.store.take(tokenOf(two), rivalOf(two), false), { kind: 'won', attempt: 2 })
+    assert.equal((await rowAt(world.store, one.id)).state, 'completed')
+  })
+
+  test('a settle that waits for a locked row does not hold up those that come after it', async (t) => {
+    const world = await openWorld(t, server)
+    const [stuck, free] = [await bring(world, 'live'), await bring(world, 'live')]
+    const other = await holding(world, `update ${world.records} set path = '/held' where id = $1`, stuck.id)
+    const waiting = world.store.settle(settlementOf(tokenOf(stuck), 'completed'))
+    await untilBlocked(other, world, 'settles')
+    assert.equal((await world.store.settle(settlementOf(tokenOf(free), 'completed'))).kind, 'settled')
+    assert.equal((await rowAt(world.store, stuck.id)).state, 'claimed')
+    await other.query('commit')
+    assert.equal((await waiting).kind, 'settled')
   })
 
   test('two schemas in one database are two stores', async (t) => {

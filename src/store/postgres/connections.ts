@@ -51,11 +51,19 @@ const GENERATION_GROWTH = 8
 /** After two million executions the table is what it is; a connection keeps no more prepared statements than this of each. */
 const GENERATIONS_MAX = 7
 
+const BYTEA = 17
+const HEX = '\\x'
+const bytesOf = types.getTypeParser(BYTEA) as unknown as (text: string) => Buffer
+
 /** As Postgres sends it, \x and the digits: what becomes a key of a map need not become bytes first. */
 const IDS_AS_TEXT: CustomTypesConfig = {
-  getTypeParser: (oid: number, format?: 'text' | 'binary') => oid === BYTEA ? (text: string) => text.slice(2) : types.getTypeParser(oid, format)
+  getTypeParser: (oid: number, format?: 'text' | 'binary') => oid === BYTEA ? idAsText : types.getTypeParser(oid, format)
 }
-const BYTEA = 17
+
+/** `bytea_output` is the owner of the database's to choose. */
+function idAsText (text: string): string {
+  return text.startsWith(HEX) ? text.slice(HEX.length) : bytesOf(text).toString('hex')
+}
 
 export class Connections {
   readonly #options: ConnectionsOptions

@@ -2,6 +2,7 @@
  * The fast path on Redis: locks, copies, wake-ups. Every error, time-out, open breaker or reply that makes no sense means
  * "no Redis" and never "locked"; no method rejects. Losing all of it at any moment costs speed, never safety (P2).
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import type { Cancel, Lock, LockResult, LockStore, LockValue, Log, Meter } from '../../ports.ts'
 import { Lane } from '../lane.ts'
@@ -36,12 +37,18 @@ const RENEWALS_MAX = 200
 /** The same for locks, copies and unlocks, which are more work each; and for their bytes. */
 const WRITES_MAX = 64
 const WRITES_BYTES_MAX = 1024 * 1024
-/** One batch at a time: the larger the batches, the fewer; and nobody waits for them. */
-const WRITE_BATCHES_MAX = 1
+/**
+ * One batch at a time where Redis answers at once: the larger the batches, the fewer. Where it is far away or busy, as many
+ * side by side as its answers take: ten thousand locks a second at 100 ms.
+ */
+const BATCHES_MAX = 16
+const BATCH_MS_PER_LANE = 2
 /** Above every default limit on executions. At the bound a copy or an unlock is left out, as if Redis were away. */
 const WRITES_WAITING_MAX = 20_000
 
-interface Locking { readonly key: string, readonly bytes: Buffer, readonly ttlMs: number }
+const CLOSING_LOOK_MS = 5
+
+interface Locking { readonly key: string, readonly bytes: Buffer, readonly ttlMs: number, readonly askedAtMs: number }
 
 /** `value` null: delete. A wake-up has no record. */
 type Write =
@@ -74,7 +81,8 @@ export class RedisLocks implements LockStore {
       run: async (lockings) => this.#lock(lockings),
       idOf: ({ key }) => key,
       batchMax: WRITES_MAX,
-      batchesMax: WRITE_BATCHES_MAX,
+      batchesMax: BATCHES_MAX,
+      batchMsPerLane: BATCH_MS_PER_LANE,
       queueMax: WRITES_WAITING_MAX,
       provenRolledBack: () => false
     })
@@ -83,7 +91,8 @@ export class RedisLocks implements LockStore {
       run: async (writes) => this.#write(writes),
       idOf: (write) => write.kind === 'record' ? write.key : write.channel,
       batchMax: WRITES_MAX,
-      batchesMax: WRITE_BATCHES_MAX,
+      batchesMax: BATCHES_MAX,
+      batchMsPerLane: BATCH_MS_PER_LANE,
       queueMax: WRITES_WAITING_MAX,
       batchBytesMax: WRITES_BYTES_MAX,
       bytesOf: (write) => write.kind === 'record' ? write.value?.length ?? 0 : 0,
@@ -100,7 +109,7 @@ export class RedisLocks implements LockStore {
 
   async lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {
     if (!this.available()) return { kind: 'unavailable' }
-    const reply = await this.#locks.push({ key: this.#key(id), bytes: encodeLock(lock), ttlMs: whole(ttlMs) }).catch(() => undefined)
+    const reply = await this.#locks.push({ key: this.#key(id), bytes: encodeLock(lock), ttlMs: whole(ttlMs), askedAtMs: performance.now() }).catch(() => undefined)
     if (reply === undefined) return { kind: 'unavailable' }
     if (reply === null) return { kind: 'locked' }
     const value = decodeValue(reply)
@@ -146,6 +155,9 @@ export class RedisLocks implements LockStore {
   available (): boolean { return this.#usable && !this.#closed && !this.#breaker.open }
 
   async close (): Promise<void> {
+    // The last copies, for whoever asks elsewhere.
+    const endsAtMs = performance.now() + (this.#options.commandTimeoutMs ?? COMMAND_MS_MAX)
+    while (this.available() && !this.#writes.idle && performance.now() < endsAtMs) await sleep(CLOSING_LOOK_MS)
     this.#closed = true
     this.#breaker.stop()
     this.#wakes.close()
@@ -159,10 +171,15 @@ export class RedisLocks implements LockStore {
   }
 
   /** For each what stood there: null: nothing; undefined: no Redis. */
-  async #lock (lockings: readonly Locking[]): Promise<Array<Buffer | null | undefined>> {
+  async #lock (all: readonly Locking[]): Promise<Array<Buffer | null | undefined>> {
+    // Who has waited as long as for an answer goes on without one (P2): the arbiter is waiting.
+    const since = performance.now() - (this.#options.commandTimeoutMs ?? COMMAND_MS_MAX)
+    const lockings = all.filter(({ askedAtMs }) => askedAtMs >= since)
+    if (lockings.length === 0) return all.map(() => undefined)
     const values = lockings.flatMap(({ bytes, ttlMs }) => [ttlMs, bytes])
     const found = await this.#ask('lock', () => evalBuffer(this.#client, LOCK, lockings.map(({ key }) => key), values), lockings.length) as Array<Buffer | null> | undefined
-    return lockings.map((_, at) => found?.[at])
+    let at = 0
+    return all.map(({ askedAtMs }) => askedAtMs >= since ? found?.[at++] : undefined)
   }
 
   async #write (writes: readonly Write[]): Promise<boolean[]> {

@@ -25,7 +25,8 @@ return found
  *
  * KEYS the records. ARGV[1] how many channels to wake, then the channels, then for each record its owner, the new value
  * (empty: delete) and milliseconds to live. Returns for each record 1 if it was done, 0 if the value that stands there is
- * not the caller's, or Redis has no room for the new one (then the lock goes: others would wait for it in vain).
+ * not the caller's, or Redis has no room for the new one (then the lock goes: others would wait for it in vain). A user who
+ * may not publish wakes nobody, and is told nothing: what was written stands.
  */
 export const WRITE = `
 local wakes = tonumber(ARGV[1])
@@ -45,7 +46,7 @@ for i, key in ipairs(KEYS) do
     done[i] = 0
   end
 end
-for i = 2, wakes + 1 do redis.call('PUBLISH', ARGV[i], '') end
+for i = 2, wakes + 1 do redis.pcall('PUBLISH', ARGV[i], '') end
 return done
 `
 
