@@ -19,6 +19,8 @@ const ROUNDS_MAX = 8
 const ADOPTING_SHARE = 1 / 2
 /** Answers that say "wait": nothing is known of how long (a lock without a row). */
 const RETRY_SOON_MS = 1_000
+/** A lock that has stood for longer is asked for at the row: most executions, and the way from a settle to its copy, take less. */
+const LOCK_BELIEVED_MS = 500
 
 /** The verdict, what my lock becomes with it, and the row that both were read from. */
 interface RowVerdict { readonly verdict: Verdict, readonly lock: LockFate, readonly row: Row | null }
@@ -89,16 +91,26 @@ function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, aske
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
 }
 
-/** A lock is no record: with another fingerprint it is a reason to ask the arbiter, not an answer (P9). */
+/**
+ * A lock is no record. With another fingerprint it is a reason to ask the arbiter, not an answer (P9). An old one is believed
+ * only where the row says the same: what should have taken its place is lost where Redis was away just then, and it would
+ * stand in front of a settled record for the rest of its lease (P2).
+ */
 async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock): Promise<Verdict | null> {
   const ranMs = gateway.world.clock.wallMs() - lock.lockedAtMs
-  if (same(execution, lock.fingerprint) === 'same') return { kind: 'in-flight', retryAfterMs: ranMs }
+  const old = ranMs < 0 || ranMs >= LOCK_BELIEVED_MS
+  const alike = same(execution, lock.fingerprint) === 'same'
+  if (alike && !old) return { kind: 'in-flight', retryAfterMs: ranMs }
   const row = await gateway.world.records.look(execution.visit.id).catch(() => 'unreachable' as const)
-  if (row === 'unreachable') return { kind: 'unavailable', nothingKnows: false }
-  if (row === null || row.past) return { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }
+  if (row === 'unreachable') return alike ? { kind: 'in-flight', retryAfterMs: ranMs } : { kind: 'unavailable', nothingKnows: false }
+  const stands = row !== null && !row.past
+  const claimed = stands && row.state === 'claimed'
+  if (old && !claimed && (alike || stands)) return null
+  if (alike) return { kind: 'in-flight', retryAfterMs: ranMs }
+  if (!stands) return { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }
   const comparison = same(execution, row.fingerprint)
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
-  return { kind: 'in-flight', retryAfterMs: row.state === 'claimed' ? ranMs : RETRY_SOON_MS }
+  return { kind: 'in-flight', retryAfterMs: claimed ? ranMs : RETRY_SOON_MS }
 }
 
 /** E6: an answer that the arbiter has not taken. Settle it by its owner and attempt; only then may it be replayed. */

@@ -52,6 +52,38 @@ function fingerprint (body: string): Fingerprint {
   return fingerprintOf({ method: 'POST', target: '/things', contentType: null, body: Buffer.from(body) }, apiPolicy().fingerprint)
 }
 
+/** What Redis holds when the copy or the unlock that should have followed an answer was lost in an outage. */
+async function leaveLock (world: Shared, ageMs: number): Promise<void> {
+  world.locks.flush()
+  for (const id of world.locks.ids) await world.locks.inner.lock(id, { owner: Buffer.alloc(16, 7), fingerprint: fingerprint('same'), lockedAtMs: Date.now() - ageMs }, 60_000)
+}
+
+test('a lock that was left behind stands before no settled answer: an old one is believed only with its row', async t => {
+  const world = await start(t)
+  const first = await world.ask('k')
+  assert.equal(first.status, 201)
+  await eventually(async () => (await Promise.all(world.locks.ids.map(async id => world.locks.inner.lock(id, { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: Date.now() }, 1)))).every(({ kind }) => kind === 'copy'), 'the copy stands')
+  await leaveLock(world, 0)
+  assert.equal((await world.askSecond()).status, 409)
+  await leaveLock(world, 5_000)
+  const again = await world.askSecond()
+  assert.equal(again.headers['idempotency-status'], 'replayed')
+  assert.deepEqual(again.body, first.body)
+  assert.equal((await world.askSecond('another')).status, 422)
+  assert.equal(world.witness.seen.length, 1)
+})
+
+test('a lock that was left behind keeps no released key from its next try, and where the database is away it is believed', async t => {
+  const world = await start(t, (_seen, response, _socket, count) => { response.writeHead(count === 1 ? 503 : 201).end(String(count)) })
+  assert.equal((await world.ask('k')).status, 503)
+  await leaveLock(world, 5_000)
+  world.records.faults.set('look', DOWN)
+  assert.equal((await world.askSecond()).status, 409)
+  world.records.faults.delete('look')
+  assert.equal((await world.askSecond()).status, 201)
+  assert.equal(world.witness.seen.length, 2)
+})
+
 test('a lock of another with the same payload is in flight without a word from the arbiter', async t => {
   const { answer, open } = slow()
   const world = await start(t, answer)
