@@ -105,7 +105,8 @@ async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock
   if (row === 'unreachable') return alike ? { kind: 'in-flight', retryAfterMs: ranMs } : { kind: 'unavailable', nothingKnows: false }
   const stands = row !== null && !row.past
   const claimed = stands && row.state === 'claimed'
-  if (old && !claimed && (alike || stands)) return null
+  // Where there is no row, the lock may be all that a failover has left of the claim.
+  if (old && stands && !claimed) return null
   if (alike) return { kind: 'in-flight', retryAfterMs: ranMs }
   if (!stands) return { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }
   const comparison = same(execution, row.fingerprint)
