@@ -101,7 +101,7 @@ describe('locks in Redis', needs('redis'), () => {
     assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), { kind: 'unavailable' })
   })
 
-  test('what has waited for others as long as for an answer goes on without one', async (t) => {
+  test('behind a Redis that is paused, locks go on without it: the one that was sent, and the one that waits for it', async (t) => {
     const options = redisOptionsOf((await server()).url, { commandTimeoutMs: 60 })
     const store = await readyLocks(t, options)
     const client = await bareClient(t, options.url)
