@@ -5,6 +5,8 @@
 import { hostname } from 'node:os'
 import type { FastifyInstance } from 'fastify'
 import { heartbeat } from './background/heartbeat.ts'
+import { reconciler } from './background/reconciler.ts'
+import { StandingWatch } from './background/standing.ts'
 import { sweeper } from './background/sweeper.ts'
 import { banner } from './banner.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
@@ -13,6 +15,7 @@ import { leasesOf } from './config/leases.ts'
 import type { LeaseRange } from './config/leases.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { pause, within } from './gateway/patience.ts'
+import { probedRoutes } from './gateway/world.ts'
 import type { World } from './gateway/world.ts'
 import { createAdmin } from './http/admin.ts'
 import type { Readiness } from './http/admin.ts'
@@ -61,6 +64,8 @@ export interface ServingOptions {
   readonly instance: string
   /** Those that the whole gateway knows; absent: the configuration's own. */
   readonly leases?: LeaseRange
+  /** false: another process of the same gateway logs which promise holds. */
+  readonly saysStanding?: boolean
 }
 
 /** After the drain's end: what was sent is settled as indeterminate, which takes a statement or two. */
@@ -111,7 +116,7 @@ export async function startApp (config: Config, options: { readonly announce: (l
 
 /** Nothing listens yet. @throws StartError where no waiting mends it. */
 export async function openGateway (config: Config, options: ServingOptions): Promise<Serving> {
-  const { logs, meter, instance, leases = leasesOf(config) } = options
+  const { logs, meter, instance, leases = leasesOf(config), saysStanding = true } = options
   const { log } = logs
   const live = liveOf(config)
   const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs })
@@ -144,7 +149,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     get problemBaseUri () { return live.config.problemBaseUri },
     get limits () { return live.config.limits }
   })
-  const services = [heartbeat(gateway), sweeper(gateway)]
+  const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
+  const services = [heartbeat(gateway), sweeper(gateway), reconciler(gateway), standing]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
   return {
@@ -152,7 +158,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     where: stores.where,
     leases,
     config: () => live.config,
-    readiness: () => readinessOf(gateway, stores, phase.draining),
+    readiness: () => readinessOf(gateway, stores, standing, phase.draining),
     listen: async () => {
       const url = await listen(server, config.listen, 'guarded')
       for (const service of services) service.start()
@@ -181,12 +187,13 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   }
 }
 
-function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs'> {
+function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs' | 'probed'> {
   return {
     limits: config.limits,
     claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
     longestLeaseMs: leasesOf(config).longestMs,
-    copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0
+    copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0,
+    probed: probedRoutes(config.routes)
   }
 }
 
@@ -226,9 +233,9 @@ const CLOSE_MS = 3_000
 /** The last answers are on their way to their clients. */
 const ANSWERS_MS = 500
 
-function readinessOf (gateway: Gateway, stores: Stores, draining: boolean): Readiness {
+function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch, draining: boolean): Readiness {
   const degraded = []
   if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
-  return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked }
+  return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked, standing: standing.last }
 }

@@ -3,7 +3,9 @@
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
 import type { JwtPolicy, UpstreamPolicy } from './core/policy.ts'
+import type { Asking, ProbeNote } from './core/probe.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
+import type { Unresolved } from './telling.ts'
 
 // ---------------------------------------------------------------- time and chance
 
@@ -46,6 +48,11 @@ export interface LapseOrder {
   /** Owners of this process's own running executions: never lapsed by itself. */
   readonly running: readonly Buffer[]
   readonly limit: number
+  /**
+   * Asked when the store has been reached, right before the write: false, and nothing is lapsed. An order that has waited for
+   * an outage to end was given by somebody who could not know of it (E2b); the living had no chance to renew yet.
+   */
+  readonly still: () => boolean
 }
 
 export interface Lapsed { readonly id: Buffer, readonly route: string, readonly requestId: string, readonly attempt: number }
@@ -60,6 +67,8 @@ export interface Resolution {
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly by: 'operator' | 'probe'
+  /** Which asking said so; null: none. One that somebody has asked since frees nothing, nor one without a "not found" before it. */
+  readonly tries: number | null
   readonly audit: AuditEntry
 }
 
@@ -83,8 +92,21 @@ export interface RecordFilter {
   readonly limit: number
 }
 
-/** Unresolved indeterminate records: how many, and how long the oldest has been so. */
-export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
+export interface ProbeOrder {
+  /** Only records of these: who does not know a route cannot ask for it. */
+  readonly routes: readonly string[]
+  /** So long nobody else asks about what is handed out. */
+  readonly withinMs: number
+  readonly limit: number
+}
+
+/** A record of unknown outcome that the upstream is to be asked about, by whom it was handed to. */
+export interface DueProbe extends Asking {
+  readonly token: Token
+  readonly route: string
+  readonly requestId: string
+  readonly question: Buffer
+}
 
 /**
  * The arbiter: one durable row per record. Every write is one short transaction of its own; nothing is held around it.
@@ -114,7 +136,11 @@ export interface RecordStore {
    */
   confirm: (claim: Claim) => Promise<ClaimResult>
   look: (id: Buffer) => Promise<Row | null>
-  /** In the order of `tokens`. 'skipped': the row is locked by somebody; try again. A connection of its own (P8). */
+  /**
+   * In the order of `tokens`. 'skipped': the row is locked by somebody, or there is none: a failover lost it, nobody else has
+   * claimed it, and its owner goes on holding what it has (the lock in Redis) until it puts the outcome back. Try again.
+   * A connection of its own (P8).
+   */
   renew: (tokens: readonly Token[]) => Promise<RenewResult[]>
   /** Settle or release, compare-and-set on owner, attempt and state as protocol.md's table says. Never waits behind claims. */
   settle: (settlement: Settlement) => Promise<SettleResult>
@@ -128,6 +154,10 @@ export interface RecordStore {
   /** Delete what is past, at most `limit` rows. */
   sweep: (limit: number) => Promise<Swept[]>
 
+  /** Indeterminate records whose question is due, longest due first, handed to the caller: an asking that dies is handed out again. */
+  takeProbes: (order: ProbeOrder) => Promise<DueProbe[]>
+  /** What an asking came to that settles nothing. false: the record has moved on, or somebody else has asked since. */
+  noteProbe: (note: ProbeNote) => Promise<boolean>
   unresolved: () => Promise<Unresolved>
   list: (filter: RecordFilter) => Promise<RecordDetail[]>
   /** Operator or probe, only from indeterminate; releasing only after the row's quarantine. Writes the audit row in the same transaction. */
@@ -142,7 +172,14 @@ export interface RecordStore {
 
 // ---------------------------------------------------------------- the fast path
 
-export interface Lock { readonly owner: Buffer, readonly fingerprint: Fingerprint, /** Wall clock of the locker. */ readonly lockedAtMs: number }
+export interface Lock {
+  readonly owner: Buffer
+  readonly fingerprint: Fingerprint
+  /** Wall clock of the locker. */
+  readonly lockedAtMs: number
+  /** The claim under this owner was acknowledged, as this attempt: if there is no row, it is lost. Absent: nobody says so. */
+  readonly attempt?: number
+}
 
 /** A settled answer, or (consumed) the fact that there is none to give. */
 export interface Copy {
@@ -205,6 +242,8 @@ export interface UpstreamRequest {
   readonly headers: RawHeaders
   readonly body: Buffer
   readonly responseBytesMax: number
+  /** Absent: the upstream's own limit of an execution. */
+  readonly timeoutMs?: number
   /** Asked before bytes of the answer are buffered; false (the gateway's own bound is reached): as if over `responseBytesMax`. */
   readonly reserve: (bytes: number) => boolean
 }
@@ -251,61 +290,4 @@ export interface TokenVerifier {
 
 // ---------------------------------------------------------------- what is told
 
-/** Counters and timings; telemetry/metrics.ts declares the real ones. `ms` are milliseconds. */
-export interface Meter {
-  request: (route: string, outcome: string, ms: number) => void
-  keyless: (route: string) => void
-  ignored: () => void
-  upstream: (route: string, result: string, ms: number) => void
-  store: (store: string, operation: string, ok: boolean, ms: number) => void
-  executions: (delta: 1 | -1) => void
-  waiters: (delta: 1 | -1) => void
-  leaseLost: (route: string) => void
-  settleFenced: (route: string) => void
-  settleRetried: (route: string) => void
-  /** An answer was given that the arbiter has not taken yet (E6). */
-  answeredUnsettled: (route: string) => void
-  unsettledBytes: (delta: number) => void
-  scopeSplit: (route: string) => void
-  swept: (state: string, count: number) => void
-  lapsed: (count: number) => void
-  indeterminate: (route: string, stage: string) => void
-  unresolved: (unresolved: Unresolved) => void
-  breaker: (open: boolean) => void
-  /** Turned away before it was looked at, because the process is at a limit. */
-  shed: (limit: ShedLimit) => void
-}
-
-export type ShedLimit = 'eventLoopDelay' | 'connections'
-
-/** What is said of a guarded request: no key, credential, query or body. Times in milliseconds. */
-export interface RequestLine {
-  readonly requestId: string
-  readonly route: string
-  readonly method: string
-  readonly outcome: string
-  readonly status: number
-  readonly ms: number
-  readonly responseBytes: number
-  readonly record: string | undefined
-  readonly attempt: number | undefined
-  readonly bodyMs: number | undefined
-  readonly claimMs: number | undefined
-  readonly upstreamMs: number | undefined
-  readonly settleMs: number | undefined
-  readonly waitMs: number | undefined
-  readonly requestBytes: number | undefined
-  readonly reason: string | undefined
-}
-
-export interface RequestLog {
-  note: (line: RequestLine) => void
-}
-
-/** The part of a pino logger that rooms below http may use. */
-export interface Log {
-  debug: (fields: object, message: string) => void
-  info: (fields: object, message: string) => void
-  warn: (fields: object, message: string) => void
-  error: (fields: object, message: string) => void
-}
+export type { Log, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'

@@ -3,12 +3,14 @@
  * reached yet is tried again while the gateway listens; one that never can be (a wrong password, a schema of another
  * age) ends the start.
  */
-import type { Config } from './config/config.ts'
-import { StartError } from './errors.ts'
+import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
+import { STRICT } from './core/standing.ts'
+import type { Remark, Standing } from './core/standing.ts'
+import { StartError, StoreUnavailable } from './errors.ts'
 import type { Lapsed, LockStore, Log, Meter, RecordStore } from './ports.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
 import { connectPostgres } from './store/postgres/open.ts'
-import type { PostgresConnection } from './store/postgres/open.ts'
+import type { PostgresConnection, PostgresRecordStore } from './store/postgres/open.ts'
 import { openRedis } from './store/redis/open.ts'
 import { openSqlite } from './store/sqlite/store.ts'
 import type { SqliteStore } from './store/sqlite/store.ts'
@@ -36,6 +38,8 @@ export class Stores {
   lapsedAtStart: readonly Lapsed[] = []
   #refusal: string | null = null
   #embedded: SqliteStore | null = null
+  #postgres: PostgresRecordStore | null = null
+  #redisEvicts = false
   readonly #config: Config
   readonly #options: StoresOptions
   #closing = false
@@ -71,6 +75,17 @@ export class Stores {
     return failure === null ? this.#refusal : `the embedded store has ended (${failure.message}): start this process again`
   }
 
+  /** What the arbiter's settings leave of the promise. Rejects while it cannot be asked. */
+  async standing (): Promise<Standing> {
+    // The embedded store sets `synchronous` itself (store/sqlite/database.ts), and nobody else can.
+    if (this.#config.stores.postgres === null) return STRICT
+    if (this.#postgres === null) throw new StoreUnavailable('postgres', 'standing', false)
+    return this.#postgres.standing()
+  }
+
+  /** Evicting loses locks and copies, as a restart does: they cost a round trip each, and the row still decides (P2). */
+  remarks (): Remark[] { return this.#redisEvicts ? ['redis-evicts'] : [] }
+
   async close (): Promise<void> {
     this.#closing = true
     if (this.#retry !== null) clearTimeout(this.#retry)
@@ -81,6 +96,7 @@ export class Stores {
     try {
       const store = await connection.open()
       if (this.#closing) return await store.close()
+      this.#postgres = store
       this.#become(store)
       if (!first) this.#options.log.info({ where: connection.where }, 'database reached')
     } catch (error) {
@@ -104,7 +120,7 @@ export class Stores {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options
-    return openRedis({ url: redis.url, prefix: redis.prefix, installation, copies: redis.copies, log, meter })
+    return openRedis({ ...redis, installation, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
   }
 }
 
@@ -114,6 +130,12 @@ function whereOf (config: Config): string[] {
   const url = new URL(postgres.url)
   const database = decodeURIComponent(url.pathname.slice(1)) || 'the default database'
   const lines = [`Postgres at ${url.hostname || 'localhost'}:${url.port || '5432'}, database ${database}, schema ${postgres.schema}`]
-  if (redis !== null) lines.push(`Redis at ${new URL(redis.url).host}, prefix ${redis.prefix}`)
+  if (redis !== null) lines.push(`${placeOf(redis)}, prefix ${redis.prefix}`)
   return lines
+}
+
+function placeOf ({ url, sentinel, cluster }: RedisConfig): string {
+  const all = (nodes: readonly AddressConfig[]) => nodes.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(', ')
+  if (sentinel !== null) return `Redis master ${sentinel.name} of the sentinels ${all(sentinel.nodes)}`
+  return cluster === null ? `Redis at ${new URL(url ?? '').host}` : `Redis Cluster at ${all(cluster)}`
 }

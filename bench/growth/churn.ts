@@ -142,6 +142,7 @@ function claimOf (key: string): Claim {
     leaseMs: 15_000,
     unknownKeepMs: 30 * 24 * HOUR_MS,
     quarantineMs: 315_000,
+    question: null,
     about: { route: ROUTE, method: 'POST', path: PATH, requestId: '01234567-89ab-cdef-0123-456789abcdef', instance: 'gateway-of-the-churn', keyHash: keyHash(key), keyText: null }
   }
 }

@@ -19,6 +19,8 @@ export class Service {
   #cancel: Cancel | null = null
   #running: Promise<void> = Promise.resolve()
   #stopped = true
+  #inRound = false
+  #again = false
 
   constructor (options: ServiceOptions) {
     this.#options = options
@@ -30,6 +32,12 @@ export class Service {
     return this
   }
 
+  /** There is something to do: the next round comes at once, or right behind the one under way. */
+  soon (): void {
+    if (this.#inRound) this.#again = true
+    else this.#arm(0)
+  }
+
   async stop (): Promise<void> {
     this.#stopped = true
     this.#cancel?.()
@@ -38,6 +46,7 @@ export class Service {
 
   #arm (ms: number): void {
     if (this.#stopped) return
+    this.#cancel?.()
     this.#cancel = this.#options.clock.after(ms, () => { this.#running = this.#round() })
   }
 
@@ -45,13 +54,16 @@ export class Service {
     const { name, everyMs, clock, log, round } = this.#options
     const began = clock.monotonicMs()
     let more = false
+    this.#inRound = true
+    this.#again = false
     try {
       more = await round()
     } catch (error) {
       log.warn({ background: name, error: error instanceof Error ? error.message : String(error) }, 'background round failed')
     }
     const tookMs = clock.monotonicMs() - began
-    this.#arm(more ? Math.min(everyMs, Math.max(PAUSE_LEAST_MS, tookMs * PAUSE_SHARE)) : everyMs)
+    this.#inRound = false
+    this.#arm(this.#again ? 0 : more ? Math.min(everyMs, Math.max(PAUSE_LEAST_MS, tookMs * PAUSE_SHARE)) : everyMs)
   }
 }
 

@@ -22,7 +22,7 @@ async function sweep (gateway: Gateway): Promise<boolean> {
   const { records, meter, log } = gateway.world
   let lapsed = 0
   if (gateway.contact.mayLapse()) {
-    const dead = await records.lapse({ ids: null, running: gateway.runningOwners(), limit: BATCH_MAX })
+    const dead = await records.lapse({ ids: null, running: gateway.runningOwners(), limit: BATCH_MAX, still: () => gateway.contact.mayLapse() })
     gateway.noteLapsed(dead)
     lapsed = dead.length
   }

@@ -33,6 +33,7 @@ export async function resolveRecord (desk: Desk, record: RecordDetail): Promise<
     headers: consumed ? null : encodeHeaders(headersOf(options)),
     body: consumed ? null : bodyOf(options),
     by: 'operator',
+    tries: null,
     audit: auditOf(options, 'resolve')
   }
   const result = await stores.records.resolve(resolution)
@@ -50,6 +51,7 @@ export async function releaseRecord (desk: Desk, record: RecordDetail): Promise<
     headers: null,
     body: null,
     by: 'operator',
+    tries: null,
     audit: auditOf(options, 'release')
   })
   return tell(desk, record, result, 'Released: the next request with this key runs again.')

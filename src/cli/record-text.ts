@@ -1,6 +1,6 @@
 /** Records as an operator reads and names them. Never a body, never a key that the route did not ask to keep. */
 import { ID_BYTES, OWNER_BYTES, RECORD_STATES } from '../core/record.ts'
-import type { RecordDetail, RecordState, Row } from '../core/record.ts'
+import type { AskingDetail, RecordDetail, RecordState, Row } from '../core/record.ts'
 import { StartError } from '../errors.ts'
 
 const BASE64URL_ID = /^[A-Za-z0-9_-]{43}$/
@@ -62,7 +62,8 @@ export function recordLines (record: RecordDetail): string[] {
     ['expires', record.expiresAtMs === null ? null : timeText(record.expiresAtMs)],
     ['status', record.status],
     ['body', record.body === null ? null : `${record.body.length} bytes`],
-    ['unknown because', reason === null ? null : `${reason.stage}/${reason.code}`]
+    ['unknown because', reason === null ? null : `${reason.stage}/${reason.code}`],
+    ['upstream asked', record.asking === null ? null : askingText(record.asking)]
   ]
   return members.flatMap(([name, value]) => value === null ? [] : [`${`${name}:`.padEnd(17)}${value}`])
 }
@@ -90,13 +91,23 @@ export function recordJson (record: RecordDetail): string {
     expiresAt: record.expiresAtMs === null ? null : timeText(record.expiresAtMs),
     status: record.status,
     bodyBytes: record.body?.length ?? null,
-    reason
+    reason,
+    asking: record.asking === null ? null : { tries: record.asking.tries, againAt: textOrNull(record.asking.againAtMs), absentSince: textOrNull(record.asking.absentSinceMs) }
   })
 }
 
 /** What stands there, when something was refused or done. */
 export function rowText (row: Row): string {
   return `state ${row.state}, owner ${ownerText(row.owner)}, attempt ${row.attempt}`
+}
+
+function askingText ({ tries, againAtMs, absentSinceMs }: AskingDetail): string {
+  const absent = absentSinceMs === null ? '' : `, not found since ${timeText(absentSinceMs)}`
+  return `${tries} times${absent}, ${againAtMs === null ? 'given up' : `again at ${timeText(againAtMs)}`}`
+}
+
+function textOrNull (ms: number | null): string | null {
+  return ms === null ? null : timeText(ms)
 }
 
 function timeText (ms: number): string {

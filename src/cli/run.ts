@@ -10,6 +10,7 @@ const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<C
   migrate: { summary: 'prepare the database for this version', load: async () => (await import('./migrate.ts')).migrate },
   demo: { summary: 'watch it work: a gateway, a toy upstream and a client that retries', load: async () => (await import('./demo.ts')).demo },
   records: { summary: 'list, show, resolve, release or delete records', load: async () => (await import('./records.ts')).records },
+  epoch: { summary: 'after a backup was restored: what it cannot know becomes unknown', load: async () => (await import('./epoch.ts')).epoch },
   healthcheck: { summary: 'ask a running gateway whether it is ready', load: async () => (await import('./healthcheck.ts')).healthcheck },
   version: { summary: 'print the version', load: async () => (await import('./version.ts')).version }
 }

@@ -3,6 +3,7 @@
  * a retry that meets another name, scope, key source or database executes again. Compares; reads and writes nothing.
  */
 import { isDeepStrictEqual } from 'node:util'
+import { keySourceText } from '../core/key-sources.ts'
 import type { GuardedRoute, Route } from '../core/policy.ts'
 import { hides } from '../routing/match.ts'
 import type { Config } from './config.ts'
@@ -32,7 +33,7 @@ function changed (old: GuardedRoute, routes: readonly Route[]): string[] {
   const now = guarded(routes).find(({ name }) => name === old.name)
   if (now === undefined) return [gone(old, routes)]
   const reasons = [
-    ...(isDeepStrictEqual(old.idempotency.key.header, now.idempotency.key.header) ? [] : [`the key is read from ${now.idempotency.key.header} instead of ${old.idempotency.key.header}`]),
+    ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources) ? [] : [`the key is read from ${sourcesText(now)} instead of ${sourcesText(old)}`]),
     ...(old.idempotency.key.syntax === 'lenient' && now.idempotency.key.syntax === 'strict' ? ['keys that are not quoted are refused now'] : []),
     ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now)} instead of ${scopeText(old)}`]),
     ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed']),
@@ -46,6 +47,10 @@ function gone (old: GuardedRoute, routes: readonly Route[]): string {
   if (heir !== undefined) return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now.`
   const open = routes.some(({ name, idempotency }) => name === old.name && idempotency === null)
   return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.`
+}
+
+function sourcesText ({ idempotency: { key: { sources } } }: GuardedRoute): string {
+  return sources.map(keySourceText).join(', ')
 }
 
 function scopeText ({ idempotency: { scope } }: GuardedRoute): string {

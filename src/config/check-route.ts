@@ -1,10 +1,13 @@
 /** The rules about one route's policy, and its match as the matcher takes it. */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import type { KeySource } from '../core/key-sources.ts'
 import type { RouteMatch } from '../core/policy.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
-import { readKeySource, readScope } from './scope.ts'
+import { checkProbe } from './probe.ts'
+import { readKeySources } from './key-source.ts'
+import { readScope } from './scope.ts'
 import type { IdempotencyFile, RouteFile } from './schema-route.ts'
 import { parseDuration, parseSize } from './units.ts'
 
@@ -13,22 +16,36 @@ const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive
 const GUARDED_METHODS = ['POST', 'PATCH'] as const
 
 interface Surroundings {
+  readonly match: Pick<RouteFile['match'], 'path'>
   readonly path: Path
   readonly base: string
   /** null: the upstream is not known. */
   readonly upstreamTimeoutMs: number | null
 }
 
-export function checkIdempotency (policy: IdempotencyFile, { path, base, upstreamTimeoutMs }: Surroundings): Mistake[] {
+export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs }: Surroundings): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, ...rest]
-  const key = readKeySource(policy.key.from)
+  const key = readKeySources(policy.key.from)
   const scope = readScope(policy.scope)
   return [
     ...('wrong' in key ? [mistake(at('key', 'from'), key.wrong)] : []),
-    ...('value' in key && NO_KEY_HEADER.test(key.value) ? [mistake(at('key', 'from'), `cannot be ${key.value}: that field has a meaning of its own`)] : []),
+    ...('value' in key ? headersOf(key.value).filter((name) => NO_KEY_HEADER.test(name)).map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has a meaning of its own`)) : []),
+    ...('value' in key ? unknownParts(key.value, match).map((name) => mistake(at('key', 'from'), `names {path:${name}}, which match.path does not have`)) : []),
     ...('wrong' in scope ? [mistake(at('scope'), scope.wrong)] : checkJwt(policy, path, base)),
-    ...checkTimes(policy, path, upstreamTimeoutMs)
+    ...checkTimes(policy, path, upstreamTimeoutMs),
+    ...checkProbe(policy, path, upstreamTimeoutMs)
   ]
+}
+
+function headersOf (sources: readonly KeySource[]): string[] {
+  return sources.flatMap((source) => source.kind === 'header' ? [source.name] : [])
+}
+
+/** Placeholders for segments that the route's path does not name. */
+function unknownParts (sources: readonly KeySource[], match: Pick<RouteFile['match'], 'path'>): string[] {
+  const named = new Set(match.path.split('/').filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1)))
+  const parts = sources.flatMap((source) => source.kind === 'template' ? source.parts : [])
+  return parts.flatMap((part) => part.kind === 'path' && !named.has(part.name) ? [part.name] : [])
 }
 
 /** The matcher's shape: methods upper case, host lower case, the guarded default filled in. */

@@ -7,6 +7,7 @@ import { hides } from '../routing/match.ts'
 import { bodyBytesMax, checkIdempotency, routeMatch } from './check-route.ts'
 import { mistake, pathText } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
+import { checkRedis } from './redis.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
 import type { IdempotencyFile, RouteFile } from './schema-route.ts'
 import { parseDuration, parseSize } from './units.ts'
@@ -70,8 +71,19 @@ function isNetwork (text: string): boolean {
 
 function checkStores ({ stores: { postgres, redis } = {} }: ConfigFile): Mistake[] {
   return [
-    ...(postgres === undefined ? [] : checkStoreUrl('postgres', postgres.url, /^postgres(ql)?:$/, 'postgres://user@host:5432/database')),
-    ...(redis === undefined ? [] : checkStoreUrl('redis', redis.url, /^rediss?:$/, 'redis://host:6379'))
+    ...(postgres === undefined ? [] : [...checkPostgresUrl(postgres.url), ...checkTls(postgres)]),
+    ...(redis === undefined ? [] : checkRedis(redis))
+  ]
+}
+
+/** Two places that say how to connect would each be right in its own way. */
+function checkTls ({ url, tls }: NonNullable<NonNullable<ConfigFile['stores']>['postgres']>): Mistake[] {
+  if (tls === undefined) return []
+  const path = ['stores', 'postgres', 'tls']
+  const said = /[?&](ssl\w*|uselibpqcompat)=/.exec(url ?? '')?.[1]
+  return [
+    ...(said === undefined ? [] : [mistake(path, `stands beside ${said}= in the url: give one of the two`, 'key')]),
+    ...((tls.certFile === undefined) === (tls.keyFile === undefined) ? [] : [mistake(path, 'needs certFile and keyFile together', 'key')])
   ]
 }
 
@@ -81,11 +93,11 @@ function checkWorkers ({ workers, stores }: ConfigFile): Mistake[] {
 }
 
 /** Never echoes the URL: it may hold a password. */
-function checkStoreUrl (store: string, url: string | undefined, scheme: RegExp, example: string): Mistake[] {
-  const path = ['stores', store, 'url']
-  if (url === undefined) return [mistake(path, `is missing; the ${store} block needs one (${example})`, 'key')]
-  const fits = URL.canParse(url) && scheme.test(new URL(url).protocol)
-  return fits ? [] : [mistake(path, `is no ${store} URL; write ${example}`)]
+function checkPostgresUrl (url: string | undefined): Mistake[] {
+  const path = ['stores', 'postgres', 'url']
+  if (url === undefined) return [mistake(path, 'is missing; the postgres block needs one (postgres://user@host:5432/database)', 'key')]
+  const fits = URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol)
+  return fits ? [] : [mistake(path, 'is no postgres URL; write postgres://user@host:5432/database')]
 }
 
 function checkUpstream (name: string, { url, requestHeaders }: UpstreamFile): Mistake[] {
@@ -125,6 +137,7 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
       ? []
       : checkIdempotency(guarded, {
         path: [...path, 'idempotency'],
+        match: sound([...path, 'match', 'path']) ? route.match : { path: '' },
         base,
         upstreamTimeoutMs: upstream === undefined || !sound(['upstreams', route.upstream]) ? null : parseDuration(upstream.timeout)
       }))

@@ -46,14 +46,32 @@ export interface AdminConfig {
 export interface PostgresConfig {
   readonly url: string
   readonly schema: string
+  /** Absolute paths; null: as the URL says. */
+  readonly tls: PostgresTlsConfig | null
   /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
   readonly prepared: boolean
   readonly migrate: 'auto' | 'check'
   readonly claimTimeoutMs: number
 }
 
+/** Paths. null: what TLS does by itself. */
+export interface PostgresTlsConfig { readonly caFile: string | null, readonly certFile: string | null, readonly keyFile: string | null }
+
+export interface AddressConfig { readonly host: string, readonly port: number }
+
+/** PEM texts and a name. null: what TLS does by itself. */
+export interface RedisTlsConfig { readonly ca: string | null, readonly cert: string | null, readonly key: string | null, readonly servername: string | null }
+
 export interface RedisConfig {
-  readonly url: string
+  /** Of these three one is given. */
+  readonly url: string | null
+  readonly sentinel: { readonly name: string, readonly nodes: readonly AddressConfig[], readonly username: string | null, readonly password: string | null, readonly tls: RedisTlsConfig | null } | null
+  readonly cluster: readonly AddressConfig[] | null
+  /** Behind sentinels and in a cluster; a URL has its own. */
+  readonly username: string | null
+  readonly password: string | null
+  readonly database: number
+  readonly tls: RedisTlsConfig | null
   readonly prefix: string
   readonly copies: { readonly ttlMs: number, readonly bytesMax: number }
 }

@@ -14,8 +14,8 @@ export type Origins = Map<string, string>
 
 /** What other programs read too. ONCEWAY_ wins over the file; the shared name only fills what the file leaves open. */
 const SHARED = [
-  { path: ['stores', 'postgres', 'url'], own: 'ONCEWAY_DATABASE_URL', shared: 'DATABASE_URL' },
-  { path: ['stores', 'redis', 'url'], own: 'ONCEWAY_REDIS_URL', shared: 'REDIS_URL' }
+  { path: ['stores', 'postgres', 'url'], own: 'ONCEWAY_DATABASE_URL', shared: 'DATABASE_URL', instead: [] },
+  { path: ['stores', 'redis', 'url'], own: 'ONCEWAY_REDIS_URL', shared: 'REDIS_URL', instead: [['stores', 'redis', 'sentinel'], ['stores', 'redis', 'cluster']] }
 ] as const
 
 /** Kubernetes sets NAME_PORT=tcp://… in every pod beside a service NAME: a service `onceway-admin` is not our admin port. */
@@ -30,9 +30,10 @@ export function override (tree: unknown, schema: SchemaNode, env: Environment): 
     origins.set(pathText(path), variable)
   }
   const scalars = scalarPaths(schema, tree).filter(({ path }) => path[0] !== 'routes' && path[0] !== 'version')
-  for (const { path, own, shared } of SHARED) {
+  for (const { path, own, shared, instead } of SHARED) {
+    const open = [path, twin(path), ...instead].every((place) => valueAt(tree, place) === undefined)
     if (isSet(env[own])) set(path, own, env[own])
-    else if (isSet(env[shared]) && valueAt(tree, path) === undefined && valueAt(tree, twin(path)) === undefined) set(path, shared, env[shared])
+    else if (isSet(env[shared]) && open) set(path, shared, env[shared])
   }
   for (const { path } of scalars) {
     const variable = variableOf(path)

@@ -18,19 +18,13 @@ interface Later {
 const IDEMPOTENCY = ['routes', '*', 'idempotency'] as const
 
 const LATER: readonly Later[] = [
-  { path: ['stores', 'redis', 'cluster'], instead: 'give one url' },
-  { path: ['stores', 'redis', 'sentinel'], instead: 'give one url' },
-  { path: ['stores', 'redis', 'tls'], instead: 'write rediss:// in the url' },
-  { path: ['stores', 'postgres', 'tls'], instead: 'write sslmode=… in the url' },
   { path: ['inbox'] },
   { path: ['drop'] },
   { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe', 'inbox', 'drop'), instead: 'write enforce' },
-  { path: [...IDEMPOTENCY, 'unknown'], when: isOneOf('probe'), instead: 'write hold or retry' },
-  { path: [...IDEMPOTENCY, 'probe'] },
   { path: [...IDEMPOTENCY, 'inbox'] },
   { path: [...IDEMPOTENCY, 'drop'] },
   { path: [...IDEMPOTENCY, 'key', 'window'] },
-  { path: [...IDEMPOTENCY, 'key', 'from'], when: isLaterKeySource, instead: 'write header:NAME' },
+  { path: [...IDEMPOTENCY, 'key', 'from'], when: isLaterKeySource, instead: 'write header:, query:, json:, template: or hash: sources' },
   { path: [...IDEMPOTENCY, 'scope'], when: isLaterScope, instead: 'use header:, cookie:, jwt: or const: parts' }
 ]
 
@@ -56,10 +50,10 @@ function isOneOf (...values: readonly unknown[]): (value: unknown) => boolean {
   return (value) => values.includes(value)
 }
 
-/** Other sources than a header, presets (a bare word), and more than one source. */
+/** Presets: a bare word. */
 function isLaterKeySource (value: unknown): boolean {
-  if (Array.isArray(value)) return value.length > 1 || value.some(isLaterKeySource)
-  return typeof value === 'string' && /^(query|json|template|hash|preset):|^[a-z][a-z0-9-]*$/.test(value)
+  if (Array.isArray(value)) return value.some(isLaterKeySource)
+  return typeof value === 'string' && /^preset:|^[a-z][a-z0-9-]*$/.test(value)
 }
 
 function isLaterScope (value: unknown): boolean {

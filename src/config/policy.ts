@@ -1,9 +1,12 @@
 /** From the checked file to the program's own shapes: units resolved, references followed, profiles spread. Never checks: what comes in is sound. */
 import { resolve } from 'node:path'
-import type { FingerprintPolicy, IdempotencyPolicy, KeepPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
+import type { FingerprintPolicy, IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
 import { isUrl, routeMatch } from './check-route.ts'
-import type { Config, PostgresConfig, RedisConfig } from './config.ts'
-import { readKeySource, readScope } from './scope.ts'
+import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
+import { probeOf } from './probe.ts'
+import { keyHeaderOf, readKeySources } from './key-source.ts'
+import { redisOf } from './redis.ts'
+import { readScope } from './scope.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
 import { FINGERPRINT_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
 import type { IdempotencyFile, RouteFile } from './schema-route.ts'
@@ -20,7 +23,7 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     listen: file.listen,
     admin: { host: file.admin.host, port: file.admin.port, token: file.admin.token ?? null, readiness: file.admin.readiness },
     trustProxies: file.trustProxies,
-    stores: { postgres: postgresOf(file), redis: redisOf(file) },
+    stores: { postgres: postgresOf(file, base), redis: redisOf(file.stores.redis) },
     workers: file.workers,
     limits: {
       executions: file.limits.executions,
@@ -67,16 +70,15 @@ function underlay (tree: Record<string, unknown>, defaults: object): void {
   }
 }
 
-function postgresOf ({ stores: { postgres } }: ConfigFile): PostgresConfig | null {
+function postgresOf ({ stores: { postgres } }: ConfigFile, base: string): PostgresConfig | null {
   if (postgres?.url === undefined) return null
-  const { url, schema, prepared, migrate, claimTimeout } = postgres
-  return { url, schema, prepared, migrate, claimTimeoutMs: ms(claimTimeout) }
+  const { url, schema, tls, prepared, migrate, claimTimeout } = postgres
+  return { url, schema, tls: tls === undefined ? null : tlsOf(tls, base), prepared, migrate, claimTimeoutMs: ms(claimTimeout) }
 }
 
-function redisOf ({ stores: { redis } }: ConfigFile): RedisConfig | null {
-  if (redis?.url === undefined) return null
-  const { url, prefix, copies } = redis
-  return { url, prefix, copies: { ttlMs: ms(copies.ttl), bytesMax: bytes(copies.bytesMax) } }
+function tlsOf ({ caFile, certFile, keyFile }: { caFile?: string, certFile?: string, keyFile?: string }, base: string): PostgresTlsConfig {
+  const at = (file: string | undefined): string | null => file === undefined ? null : resolve(base, file)
+  return { caFile: at(caFile), certFile: at(certFile), keyFile: at(keyFile) }
 }
 
 function upstreamOf (name: string, file: UpstreamFile): UpstreamPolicy {
@@ -99,14 +101,14 @@ function routeOf (route: RouteFile, upstreams: readonly UpstreamPolicy[], base: 
     name: route.name ?? route.match.path,
     match: routeMatch(route),
     upstream,
-    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, base)
+    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, base, upstream.timeoutMs)
   }
 }
 
-function idempotencyOf (file: IdempotencyFile, base: string): IdempotencyPolicy {
+function idempotencyOf (file: IdempotencyFile, base: string, upstreamTimeoutMs: number): IdempotencyPolicy {
   return {
     profile: file.profile,
-    key: { header: sound(readKeySource(file.key.from)), required: file.key.required, syntax: file.key.syntax, store: file.key.store },
+    key: keyOf(file.key),
     scope: sound(readScope(file.scope)),
     jwt: file.jwt === undefined
       ? null
@@ -115,6 +117,7 @@ function idempotencyOf (file: IdempotencyFile, base: string): IdempotencyPolicy 
     inFlight: { waitMs: ms(file.inFlight.wait), status: file.inFlight.status },
     answerWithinMs: ms(file.answerWithin),
     unknown: file.unknown,
+    probe: file.probe === undefined ? null : probeOf(file.probe, upstreamTimeoutMs),
     keep: keepOf(file.keep),
     retentionMs: ms(file.retention),
     unknownRetentionMs: ms(file.unknownRetention),
@@ -124,6 +127,13 @@ function idempotencyOf (file: IdempotencyFile, base: string): IdempotencyPolicy 
     forwardKey: file.forwardKey,
     retryHints: file.retryHints
   }
+}
+
+/** What is derived is shown: nobody else could tell what was taken for the same. */
+function keyOf ({ from, required, syntax, store }: IdempotencyFile['key']): KeyPolicy {
+  const sources = sound(readKeySources(from))
+  const derived = sources.some(({ kind }) => kind !== 'header')
+  return { sources, header: keyHeaderOf(sources), required, syntax, store: store ?? (derived ? 'text' : 'hash') }
 }
 
 function keepOf (file: IdempotencyFile['keep']): KeepPolicy {

@@ -2,7 +2,7 @@
 import { stringify } from 'yaml'
 import { fingerprintOf } from './policy.ts'
 import { fileSchema } from './schema.ts'
-import type { ConfigFile, SchemaNode } from './schema.ts'
+import type { ConfigFile, RedisFile, SchemaNode } from './schema.ts'
 import { patternChild } from './schema-walk.ts'
 import { isTree } from './tree.ts'
 
@@ -18,7 +18,7 @@ export function printConfig (effective: ConfigFile): string {
     admin: { ...admin, ...(admin.token !== undefined && { token: MASK }) },
     stores: {
       ...(stores.postgres && { postgres: { ...stores.postgres, url: maskUrl(stores.postgres.url) } }),
-      ...(stores.redis && { redis: { ...stores.redis, url: maskUrl(stores.redis.url) } })
+      ...(stores.redis && { redis: maskRedis(stores.redis) })
     },
     upstreams: mapMembers(upstreams, (upstream) => ({ ...upstream, requestHeaders: mapMembers(upstream.requestHeaders, maskHeader) })),
     routes: routes.map((route) => route.idempotency === undefined
@@ -35,6 +35,16 @@ function inSchemaOrder (value: unknown, schema: SchemaNode | undefined): unknown
   const branch = schema.anyOf?.find(({ properties }) => properties !== undefined) ?? schema
   const names = [...new Set([...Object.keys(branch.properties ?? {}), ...Object.keys(value)])].filter((name) => Object.hasOwn(value, name))
   return Object.fromEntries(names.map((name) => [name, inSchemaOrder(value[name], branch.properties?.[name] ?? patternChild(branch))]))
+}
+
+function maskRedis (redis: RedisFile): object {
+  const { url, sentinel } = redis
+  return { ...maskMembers(redis), ...(url !== undefined && { url: maskUrl(url) }), ...(sentinel !== undefined && { sentinel: maskMembers(sentinel) }) }
+}
+
+function maskMembers<T extends Pick<RedisFile, 'password' | 'tls'>> (block: T): T {
+  const { password, tls } = block
+  return { ...block, ...(password !== undefined && { password: MASK }), ...(tls?.key !== undefined && { tls: { ...tls, key: MASK } }) }
 }
 
 /** Without its password, wherever a URL can carry one. */

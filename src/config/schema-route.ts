@@ -35,10 +35,10 @@ const Key = Type.Object({
   from: Type.Union([
     Type.String(),
     Type.Array(Type.String(), { minItems: 1, maxItems: 8 })
-  ], { default: 'header:Idempotency-Key', description: 'Where the key is: `header:NAME`.' }),
+  ], { default: 'header:Idempotency-Key', description: 'Where the key is: `header:NAME`, `query:NAME`, `json:/pointer` (a value of the body), `template:…` with `{header:NAME}`, `{query:NAME}`, `{path:NAME}`, `{json:/pointer}`, `{date:day}` (several values, each behind its length), `hash:body` or `hash:/a,/b` (the content). A list is tried in order. See docs/relays.md.' }),
   required: Type.Boolean({ default: false, description: 'true: a request without a key gets 400 `key-missing`. false: it passes through unguarded, and is counted.' }),
   syntax: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'lenient: a quoted structured-field string or the bare value, both meaning the same key. strict: the quoted form only.' }),
-  store: Type.Enum(['hash', 'text'], { default: 'hash', description: 'What of the key is kept for operators: its SHA-256, or the key itself.' })
+  store: Type.Optional(Type.Enum(['hash', 'text'], { description: 'What of the key is kept for operators: its SHA-256, or the key itself. Not given: the hash of a key that comes in a header, the text of one that is derived.' }))
 }, { ...shape, default: {}, description: 'The key of a request.' })
 
 const Fingerprint = Type.Union([
@@ -76,6 +76,25 @@ const Jwt = Type.Object({
   audience: Type.Optional(Type.String({ minLength: 1, description: 'The `aud` that tokens must carry.' }))
 }, { ...shape, description: 'How Bearer tokens are verified. Needed by `jwt:` scope parts.' })
 
+const Statuses = (value: number[], description: string) =>
+  Type.Array(Type.Integer({ minimum: 200, maximum: 599 }), { minItems: 1, maxItems: 32, uniqueItems: true, default: value, description })
+
+const Probe = Type.Object({
+  method: Type.Enum(['GET', 'HEAD'], { default: 'GET', description: 'Of the question: one that changes nothing.' }),
+  path: Type.String({ pattern: '^/[\\x21\\x22\\x24-\\x7e]*$', maxLength: 1024, description: 'Where to ask, with `{key}`, `{record}` (what the upstream got as Onceway-Key) and `{json:/pointer}` (of the request body), each percent-encoded: `/v1/charges?reference={json:/order/id}`. Kept with the record until its outcome is known.' }),
+  headers: Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192 }), { ...shape, default: {}, description: 'Header fields of the question, with the same placeholders. One without any is never kept: a credential of the gateway\'s own may stand here.' }),
+  timeout: duration('10s', 'How long one asking may take.'),
+  found: Type.Object({
+    status: Statuses([200], 'Statuses that say: it was done.'),
+    adopt: Type.String({ pattern: '^(answer|/.*)$', maxLength: 256, default: 'answer', description: '`answer`: the answer to the question becomes the record\'s. A JSON pointer (`/data/0`): only what it points to does.' }),
+    replayStatus: Type.Optional(Type.Integer({ minimum: 200, maximum: 599, description: 'The status that retries get. Not given: that of the answer.' }))
+  }, { ...shape, default: {}, description: 'What says that the request was done, and what is replayed then.' }),
+  notFound: Statuses([404], 'Statuses that say: the upstream does not know it. Said twice, `confirmAfter` apart, they free the key.'),
+  confirmAfter: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'Between the two. Not given: the upstream\'s timeout; never less.' })),
+  interval: duration('5s', 'Between two askings at first; doubles, up to five minutes.'),
+  giveUpAfter: duration('24h', 'Since the outcome became unknown. Then nobody asks any more, and the record is held.')
+}, { ...shape, description: 'How the upstream is asked what became of a request (`unknown: probe`).' })
+
 const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
   mode: Type.Enum(['enforce'], { default: 'enforce', description: 'enforce: the protocol in full.' }),
@@ -85,7 +104,8 @@ const Idempotency = Type.Object({
   fingerprint: Type.Optional(Fingerprint),
   inFlight: InFlight,
   answerWithin: duration('60s', 'The longest that any client of this route waits; the execution goes on behind it and a retry finds the answer.'),
-  unknown: Type.Enum(['hold', 'retry'], { default: 'hold', description: 'When the outcome is not known. hold: never sent again; retries get `outcome-unknown`. retry: sent again with the next attempt number, for upstreams that are idempotent themselves.' }),
+  unknown: Type.Enum(['hold', 'retry', 'probe'], { default: 'hold', description: 'When the outcome is not known. hold: never sent again; retries get `outcome-unknown`. retry: sent again with the next attempt number, for upstreams that are idempotent themselves. probe: as hold, while the gateway asks the upstream what became of it.' }),
+  probe: Type.Optional(Probe),
   keep: Keep,
   retention: duration('24h', 'How long a settled record is remembered, counted from settling. After that the key can run again.'),
   unknownRetention: duration('30d', 'How long a record with an unknown outcome is remembered. After that the key can run again.'),
@@ -105,6 +125,7 @@ export const RouteSchema = Type.Object({
 
 export type RouteFile = Static<typeof RouteSchema>
 export type IdempotencyFile = Static<typeof Idempotency>
+export type ProbeFile = Static<typeof Probe>
 
 /** What the profile `relay` sets otherwise than `api`: it may be delivered twice, so waiting and repeating are cheap, losing is not. */
 export const RELAY_DEFAULTS = {

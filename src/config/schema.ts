@@ -30,14 +30,46 @@ const Postgres = Type.Object({
   url: Type.Optional(Type.String({ minLength: 1, description: 'postgres://user:password@host:5432/database. Also from ONCEWAY_DATABASE_URL, else DATABASE_URL.' })),
   urlFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the URL.' })),
   schema: Type.String({ pattern: '^[a-z_][a-z0-9_]{0,62}$', default: 'onceway', description: 'Schema of the tables; made by the first migration.' }),
+  tls: Type.Optional(Type.Object({
+    caFile: Type.Optional(Type.String({ minLength: 1, description: 'PEM file of the authority that signed the server\'s certificate. Absent: the authorities that Node knows.' })),
+    certFile: Type.Optional(Type.String({ minLength: 1, description: 'PEM file of a client certificate, for a server that asks for one.' })),
+    keyFile: Type.Optional(Type.String({ minLength: 1, description: 'PEM file of its key.' }))
+  }, { ...shape, description: 'Speak TLS, and check the server\'s certificate and its name. Absent: as `sslmode` in the URL says. File names are relative to this file; they are read at start.' })),
   prepared: Type.Boolean({ default: true, description: 'Use named statements. Set false behind a PgBouncer before 1.21 in transaction mode.' }),
   migrate: Type.Enum(['auto', 'check'], { default: 'auto', description: 'auto: apply what is missing at start. check: refuse to start when something is missing (then run `onceway migrate`).' }),
   claimTimeout: duration('2s', 'How long a claim may take before the caller gets 503 and nothing is sent.')
 }, { ...shape, description: 'The durable store. Absent: the embedded SQLite under `dataDir`, one process only.' })
 
+const Text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
+
+/** A function: nodes and sentinels have one each, of their own. */
+const Tls = (description: string) => Type.Optional(Type.Object({
+  ca: Text('The authority (in PEM) that has signed the servers\' certificates, instead of those that the system knows.'),
+  caFile: Text('A file that holds it.'),
+  cert: Text('Our own certificate (in PEM), where the servers ask for one.'),
+  certFile: Text('A file that holds it.'),
+  key: Text('The key of our own certificate (in PEM).'),
+  keyFile: Text('A file that holds it.'),
+  servername: Text('The name that the servers\' certificates are checked against, instead of each one\'s host.')
+}, { ...shape, description }))
+
 const Redis = Type.Object({
   url: Type.Optional(Type.String({ minLength: 1, description: 'redis://host:6379 or rediss://user:password@host:6380/0. Also from ONCEWAY_REDIS_URL, else REDIS_URL.' })),
   urlFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the URL.' })),
+  sentinel: Type.Optional(Type.Object({
+    name: Type.String({ minLength: 1, maxLength: 256, description: 'Of the master, as the sentinels call it.' }),
+    nodes: Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: 64, description: 'All sentinels, host:port. What most of them say counts.' }),
+    username: Text('Who we are to the sentinels.'),
+    password: Text('The password for the sentinels.'),
+    passwordFile: Text('A file that holds it.'),
+    tls: Tls('The sentinels speak TLS.')
+  }, { ...shape, description: 'Instead of `url`: sentinels, who know which server is the master.' })),
+  cluster: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: 64, description: 'Instead of `url`: some nodes of a Redis Cluster, host:port or rediss://host:port. They know the others.' })),
+  username: Text('Who we are to the servers behind `sentinel` or `cluster`.'),
+  password: Text('The password for them.'),
+  passwordFile: Text('A file that holds it.'),
+  database: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Number of the database behind `sentinel`; 0 if it is not given.' })),
+  tls: Tls('The servers speak TLS; with `url`: what is special about it (rediss:// switches it on).'),
   prefix: Type.String({ pattern: '^[A-Za-z0-9._:-]{1,64}$', default: 'onceway', description: 'Start of every Redis key.' }),
   copies: Type.Object({
     ttl: duration('10m', 'How long a copy of a settled answer stays in Redis. The row in the database is the memory.'),
@@ -93,6 +125,8 @@ export const ConfigSchema = Type.Object({
 /** The file with every default filled in, before units are resolved. */
 export type ConfigFile = Static<typeof ConfigSchema>
 export type UpstreamFile = Static<typeof Upstream>
+export type RedisFile = Static<typeof Redis>
+export type TlsFile = NonNullable<RedisFile['tls']>
 
 /** A JSON Schema as a plain tree. */
 export interface SchemaNode {

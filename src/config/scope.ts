@@ -1,4 +1,4 @@
-/** Scope and key source as they are written (`credential`, `header:X-Tenant`, `jwt:sub`), read into their policies. */
+/** Scopes as they are written (`credential`, `header:X-Tenant`, `jwt:sub`), read into their policies. */
 import type { ScopePart, ScopePolicy } from '../core/policy.ts'
 import { TOKEN_PATTERN } from './schema-route.ts'
 
@@ -18,14 +18,6 @@ export function readScope (written: string | readonly string[]): Read<ScopePolic
   const values = parts.flatMap((part) => 'value' in part ? [part.value] : [])
   if (values.every(({ kind }) => kind === 'const')) return { wrong: 'says nothing about the caller, so all callers would share one set of keys; write `scope: public` if callers without a credential may' }
   return { value: { kind: 'parts', parts: values } }
-}
-
-/** Lower-case name of the header that the key comes in. */
-export function readKeySource (written: string | readonly string[]): Read<string> {
-  const [source] = typeof written === 'string' ? [written] : written
-  const name = /^header:(.*)$/.exec(source ?? '')?.[1]
-  if (name === undefined || !isToken(name)) return { wrong: 'must be header:NAME' }
-  return { value: name.toLowerCase() }
 }
 
 export function isToken (text: string): boolean {

@@ -1,14 +1,26 @@
-/** `…File`: secrets that are mounted as files (`urlFile`, `tokenFile`). The file's text, without its last line end, takes the place of the member. */
+/** `…File`: secrets and certificates that are mounted as files (`urlFile`, `tokenFile`, `caFile`). The file's text, without its last line end, takes the place of the member. */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { removeAt, putAt, valueAt } from './tree.ts'
 
-/** A URL or a token; larger is the wrong file. */
+/** A URL, a token, some certificates; larger is the wrong file. */
 const SECRET_BYTES_MAX = 64 * 1024
 
-const SECRETS: readonly Path[] = [['admin', 'token'], ['stores', 'postgres', 'url'], ['stores', 'redis', 'url']]
+const REDIS = ['stores', 'redis'] as const
+/** No secrets, but files all the same. */
+const TLS = ['ca', 'cert', 'key'] as const
+
+const SECRETS: readonly Path[] = [
+  ['admin', 'token'],
+  ['stores', 'postgres', 'url'],
+  [...REDIS, 'url'],
+  [...REDIS, 'password'],
+  [...REDIS, 'sentinel', 'password'],
+  ...TLS.map((name) => [...REDIS, 'tls', name]),
+  ...TLS.map((name) => [...REDIS, 'sentinel', 'tls', name])
+]
 
 /** Replaces every `…File` in `tree`, in place. `base`: what relative names are relative to. */
 export function readSecretFiles (tree: unknown, base: string): Mistake[] {
@@ -28,7 +40,7 @@ export function readSecretFiles (tree: unknown, base: string): Mistake[] {
 function readSecret (file: string): { text: string } | { wrong: string } {
   try {
     const bytes = readFileSync(file)
-    if (bytes.length > SECRET_BYTES_MAX) return { wrong: `${file} is too large for a secret (${bytes.length} bytes)` }
+    if (bytes.length > SECRET_BYTES_MAX) return { wrong: `${file} is too large (${bytes.length} bytes)` }
     const text = bytes.toString('utf8').replace(/\r?\n$/, '')
     return text === '' ? { wrong: `${file} is empty` } : { text }
   } catch (error) {

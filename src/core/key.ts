@@ -15,8 +15,11 @@ export type KeyResult =
 /** Most vendors end at 255; a UUID has 36. Counted after decoding. */
 export const KEY_CHARS_MAX = 255
 
+/** `header`: lower case. */
+export type KeyHeader = Pick<KeyPolicy, 'header' | 'syntax'>
+
 /** Reads the key from Node's flat raw header list: a joined or mapped view would hide a second line. */
-export function parseKey (rawHeaders: RawHeaders, policy: KeyPolicy): KeyResult {
+export function parseKey (rawHeaders: RawHeaders, policy: KeyHeader): KeyResult {
   const lines = headerLines(rawHeaders, policy.header)
   const line = lines[0]
   if (line === undefined) return { kind: 'absent' }
@@ -32,7 +35,7 @@ const BARE = /^[\x21-\x7e]+$/
 const BARE_ADVICE = 'is not a key: use printable ASCII without spaces.'
 const QUOTED_ADVICE = 'starts with a quotation mark and is not a structured-field string (RFC 9651).'
 
-function bounded (key: string | null, policy: KeyPolicy, advice: string): KeyResult {
+function bounded (key: string | null, policy: KeyHeader, advice: string): KeyResult {
   if (key === null) return invalid(`The ${policy.header} header ${advice}`)
   if (key === '') return invalid(`The ${policy.header} header holds an empty string.`)
   if (key.length > KEY_CHARS_MAX) return invalid(`The ${policy.header} header is longer than ${KEY_CHARS_MAX} characters.`)

@@ -3,10 +3,13 @@
  * Made by config/policy.ts from the configuration; read everywhere.
  */
 
+import type { KeySource } from './key-sources.ts'
+import type { ProbePolicy } from './probe.ts'
+
 export type Profile = 'api' | 'relay'
 /** What becomes of an answer: kept and replayed; not kept, the key is free again; not known (it comes from a hop). */
 export type Disposition = 'keep' | 'release' | 'unknown'
-export type UnknownPolicy = 'hold' | 'retry'
+export type UnknownPolicy = 'hold' | 'retry' | 'probe'
 export type FingerprintPart = 'method' | 'target' | 'mediaType' | 'body'
 export type FingerprintBody = 'auto' | 'bytes' | 'json' | 'none'
 
@@ -32,7 +35,9 @@ export interface JwtPolicy {
 }
 
 export interface KeyPolicy {
-  /** Lower-case header name. */
+  /** Tried in this order; the first that yields wins. */
+  readonly sources: readonly KeySource[]
+  /** Lower-case name of the header that the first `header:` source reads, else Idempotency-Key: the client's own key field. */
   readonly header: string
   readonly required: boolean
   readonly syntax: 'lenient' | 'strict'
@@ -65,6 +70,8 @@ export interface IdempotencyPolicy {
   readonly inFlight: { readonly waitMs: number, readonly status: number }
   readonly answerWithinMs: number
   readonly unknown: UnknownPolicy
+  /** null: nobody is asked what became of it. Not null only with `unknown: probe`. */
+  readonly probe: ProbePolicy | null
   readonly keep: KeepPolicy
   readonly retentionMs: number
   readonly unknownRetentionMs: number

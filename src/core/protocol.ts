@@ -12,6 +12,8 @@ import type { Claim, Fingerprint, Row, SettledState, Settlement, Token } from '.
 export interface Resolving extends Omit<Settlement, 'outcome' | 'reason'> {
   readonly outcome: Exclude<SettledState, 'indeterminate'>
   readonly by: 'operator' | 'probe'
+  /** Which asking of a probe; null: somebody's own word. */
+  readonly tries: number | null
 }
 
 export type Event =
@@ -130,11 +132,16 @@ function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal
     case 'lapse': return event.running.some(owner => owner.equals(row.owner)) ? 'running' : null
     case 'settle': return holds(event.settlement.token, row) ? null : 'token'
     case 'resolve':
-      if (!holds(event.resolution.token, row)) return 'token'
+      if (!holds(event.resolution.token, row) || isStale(event.resolution, row)) return 'token'
       return event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > 0 ? 'quarantine' : null
     case 'sweep': return isPast(row, nowMs) ? null : 'state'
     case 'insert': case 'settleLost': return null
   }
+}
+
+/** A "not found" that was asked for before somebody else asked, or that no other one confirms any more, frees nothing. */
+function isStale ({ outcome, tries }: Resolving, row: Stored): boolean {
+  return tries !== null && outcome === 'released' && (row.asked !== tries || row.absentAtMs === null)
 }
 
 function holds (token: Token, row: Stored): boolean {
@@ -178,7 +185,7 @@ function prolonged (row: Stored, nowMs: number): Stored {
 
 function settledRow (row: Stored, settlement: Omit<Settlement, 'token'>, settledBy: NonNullable<Stored['settledBy']>, nowMs: number): Stored {
   const { outcome, keepMs, status, headers, body, reason } = settlement
-  return { ...row, state: outcome, leaseUntilMs: null, settledAtMs: nowMs, settledBy, expiresAtMs: nowMs + keepMs, status, headers, body, reason }
+  return { ...row, state: outcome, leaseUntilMs: null, settledAtMs: nowMs, settledBy, expiresAtMs: nowMs + keepMs, status, headers, body, reason, question: outcome === 'indeterminate' ? row.question : null }
 }
 
 function lapsedRow (row: Stored, nowMs: number): Stored {

@@ -27,7 +27,7 @@ export type RawHeaders = readonly string[]
 export interface Answer { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
 
 /** Why an outcome is not known: the stage that failed and the error's code. Shown to operators, never to clients. */
-export interface UnknownReason { readonly stage: 'during' | 'hop' | 'lease' | 'settle' | 'drain', readonly code: string }
+export interface UnknownReason { readonly stage: 'during' | 'hop' | 'lease' | 'settle' | 'drain' | 'restore', readonly code: string }
 
 /** What an operator needs to recognise a record. Never a credential, never a body; `path` without its query. */
 export interface About {
@@ -56,6 +56,8 @@ export interface Claim {
   readonly unknownKeepMs: number
   /** How long after it became indeterminate a release by hand is refused: until then the first sending may be on its way. */
   readonly quarantineMs: number
+  /** What to ask the upstream if the outcome stays unknown (probe.ts); null: nobody will. Kept until the record is settled. */
+  readonly question: Buffer | null
   readonly about: About
 }
 
@@ -96,6 +98,15 @@ export interface Row {
   readonly reason: UnknownReason | null
 }
 
+/** How it stands with asking the upstream about a record (`unknown: probe`). Milliseconds since the Unix epoch, by the store's clock. */
+export interface AskingDetail {
+  readonly tries: number
+  /** null: nobody asks any more. */
+  readonly againAtMs: number | null
+  /** Of the first "not found" that counts; null: none. */
+  readonly absentSinceMs: number | null
+}
+
 /** A row with everything an operator is shown. */
 export interface RecordDetail extends Row {
   readonly about: About
@@ -105,4 +116,6 @@ export interface RecordDetail extends Row {
   readonly expiresAtMs: number | null
   readonly leaseMs: number
   readonly quarantineMs: number
+  /** null: nobody will ask the upstream about it. */
+  readonly asking: AskingDetail | null
 }

@@ -2,7 +2,8 @@
  * A row as a store holds it, with absolute times, and what a reader sees of it. Drivers that execute the machine
  * (protocol.ts) themselves hold rows in this shape. Never reads a clock: `nowMs` is the store's, given by the driver.
  */
-import type { About, Claim, Fingerprint, RecordDetail, RecordState, Row, UnknownReason } from './record.ts'
+import type { ProbeNote } from './probe.ts'
+import type { About, AskingDetail, Claim, Fingerprint, RecordDetail, RecordState, Row, UnknownReason } from './record.ts'
 
 export type SettledBy = NonNullable<Row['settledBy']>
 
@@ -24,6 +25,13 @@ export interface Stored {
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly reason: UnknownReason | null
+  /** Kept until it is settled as known. */
+  readonly question: Buffer | null
+  /** null: nobody has asked yet. While somebody asks, the end of his time for it; {@link NEVER_MS}: nobody asks any more. */
+  readonly askAtMs: number | null
+  readonly asked: number
+  /** Of the first "not found" that counts. */
+  readonly absentAtMs: number | null
   readonly about: About
 }
 
@@ -55,8 +63,15 @@ export function detailOf (stored: Stored, nowMs: number): RecordDetail {
     settledAtMs: stored.settledAtMs,
     expiresAtMs: stored.expiresAtMs,
     leaseMs: stored.leaseMs,
-    quarantineMs: stored.quarantineMs
+    quarantineMs: stored.quarantineMs,
+    asking: askingOf(stored)
   }
+}
+
+function askingOf ({ state, question, asked, askAtMs, absentAtMs, settledAtMs }: Stored): AskingDetail | null {
+  if (state !== 'indeterminate' || question === null) return null
+  const againAtMs = askAtMs ?? settledAtMs ?? 0
+  return { tries: asked, againAtMs: againAtMs === NEVER_MS ? null : againAtMs, absentSinceMs: absentAtMs }
 }
 
 /** A freshly claimed row: everything a claim writes, and nothing left of what stood there. */
@@ -79,8 +94,33 @@ export function claimedRow (claim: Claim, attempt: number, nowMs: number): Store
     headers: null,
     body: null,
     reason: null,
+    question: claim.question,
+    askAtMs: null,
+    asked: 0,
+    absentAtMs: null,
     about: claim.about
   }
+}
+
+/** The largest date: an integer that every store can hold. */
+export const NEVER_MS = 8_640_000_000_000_000
+
+/** May somebody ask the upstream about it now? */
+export function isDue (stored: Stored, nowMs: number): boolean {
+  return stored.state === 'indeterminate' && stored.question !== null && !isPast(stored, nowMs) && (stored.askAtMs ?? stored.settledAtMs ?? 0) <= nowMs
+}
+
+/** Somebody asks, and nobody else until `withinMs` are over. */
+export function askedRow (stored: Stored, withinMs: number, nowMs: number): Stored {
+  return { ...stored, askAtMs: nowMs + withinMs, asked: stored.asked + 1 }
+}
+
+/** What an asking came to that settles nothing. null: the row has moved on since. */
+export function answeredRow (stored: Stored, { token, tries, afterMs, absent }: ProbeNote, nowMs: number): Stored | null {
+  const mine = stored.state === 'indeterminate' && stored.attempt === token.attempt && stored.owner.equals(token.owner) && stored.asked === tries
+  if (!mine) return null
+  const absentAtMs = absent === 'first' ? nowMs : absent === 'forget' ? null : stored.absentAtMs
+  return { ...stored, askAtMs: afterMs === null ? NEVER_MS : nowMs + afterMs, absentAtMs }
 }
 
 export function leaseIsOver (stored: Stored, nowMs: number): boolean {

@@ -8,6 +8,9 @@ import type { Asked } from '../core/fingerprint.ts'
 import { headerValue } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import { keyHash, recordId } from '../core/identity.ts'
+import { findKey, keySourceText } from '../core/key-sources.ts'
+import type { FoundKey, Keyed } from '../core/key-sources.ts'
+import { renderQuestion } from '../core/probe.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
 import type { RawHeaders } from '../core/record.ts'
 import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
@@ -50,7 +53,13 @@ const REQUESTS_SHARE = 3 / 4
 
 export type Admission = { readonly kind: 'visit', readonly visit: Visit } | { readonly kind: 'refused', readonly outcome: Outcome }
 
-export async function admit (gateway: Gateway, request: GuardedRequest, key: string): Promise<Admission> {
+/** What a key is looked for in. */
+export function keyedBy (gateway: Gateway, { rawHeaders, target, route }: GuardedRequest): Keyed {
+  return { rawHeaders, target, match: route.match, nowMs: gateway.world.clock.wallMs }
+}
+
+/** `key`: as the head has it, or that the body must be asked. */
+export async function admit (gateway: Gateway, request: GuardedRequest, key: Extract<FoundKey, { kind: 'key' | 'body' }>): Promise<Admission> {
   const { route, steps } = request
   if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
   const scope = await callerScope(gateway, request)
@@ -61,7 +70,17 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: str
   const arrivedAtMs = gateway.world.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
-  return { kind: 'visit', visit: visitOf(gateway, request, key, scope.scope, read, arrivedAtMs) }
+  const found = key.kind === 'key' ? key : findKey(route.idempotency.key, keyedBy(gateway, request), read.body)
+  if (found.kind !== 'key') return refusedKey(gateway, found, read.heldBytes)
+  if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
+  return { kind: 'visit', visit: visitOf(gateway, request, found.key, scope.scope, read, arrivedAtMs) }
+}
+
+/** What was asked of the body, and is not there: the one who asked has to say what he means. */
+function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' }>, heldBytes: number): Admission {
+  gateway.buffered.release(heldBytes)
+  if (found.kind === 'invalid') return refused(rejected('key-invalid', found.detail))
+  return refused(rejected('key-missing', found.kind === 'missing' ? found.detail : undefined))
 }
 
 function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope: string, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>, arrivedAtMs: number): Visit {
@@ -95,6 +114,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope:
       keyHash: keyHash(key),
       keyText: policy.key.store === 'text' ? key : null
     }),
+    question: () => policy.probe === null ? null : renderQuestion(policy.probe, route.upstream.name, { key, recordId: name, body, host: route.upstream.host === 'preserve' ? headerValue(rawHeaders, 'host') : null }),
     rawHeaders,
     forwarded: request.forwarded,
     requestId: request.requestId,

@@ -36,8 +36,13 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
   const early = await verdictOfRedis(gateway, execution, found, askedAtMs, lock.lockedAtMs)
   if (early !== null) return early
   const decided = await claimRow(gateway, execution)
+  // A statement that nobody answered may still be on its way, whatever was read since: what it would grant is given back (P6).
+  if (decided.verdict.kind !== 'won') for (const token of execution.doubted) gateway.background(gateway.releaseUnsent(token, execution.visit.route.idempotency))
   // Also where Redis was unavailable: the lock may stand and its reply be lost, and the others would find it for a lease.
   gateway.background(dispose(gateway, execution, decided))
+  if (decided.verdict.kind === 'won' && gateway.rowsMayVanish) {
+    await locks.swap(visit.id, execution.owner, { kind: 'lock', lock: { ...lock, owner: execution.owner, attempt: execution.attempt } }, visit.claim.leaseMs)
+  }
   return decided.verdict
 }
 
@@ -103,6 +108,7 @@ async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock
   if (alike && !old) return { kind: 'in-flight', retryAfterMs: ranMs }
   const row = await gateway.world.records.look(execution.visit.id).catch(() => 'unreachable' as const)
   if (row === 'unreachable') return alike ? { kind: 'in-flight', retryAfterMs: ranMs } : { kind: 'unavailable', nothingKnows: false }
+  if (row === null && lock.attempt !== undefined) gateway.background(putBack(gateway, execution, lock))
   const stands = row !== null && !row.past
   const claimed = stands && row.state === 'claimed'
   // Where there is no row, the lock may be all that a failover has left of the claim.
@@ -112,6 +118,18 @@ async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock
   const comparison = same(execution, row.fingerprint)
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   return { kind: 'in-flight', retryAfterMs: claimed ? ranMs : RETRY_SOON_MS }
+}
+
+/**
+ * The claim was acknowledged and its row is gone: a failover has lost it. It is claimed once more under its own owner: who
+ * lives renews and settles it, and if nobody does, its lease ends and the outcome is unknown, instead of being forgotten with
+ * the lock. (Another attempt than the first is not his any more; then the outcome is unknown, too.)
+ */
+async function putBack (gateway: Gateway, execution: Execution, lock: Lock): Promise<void> {
+  const { log, records } = gateway.world
+  const { name, route } = execution.visit
+  log.error({ record: name, route: route.name }, 'the row of an acknowledged claim is gone, and its lock stands: the database has lost it; it is claimed once more for its owner')
+  await records.confirm({ ...execution.claim, owner: lock.owner, fingerprint: lock.fingerprint }).catch(() => {})
 }
 
 /** E6: an answer that the arbiter has not taken. Settle it by its owner and attempt; only then may it be replayed. */
@@ -216,7 +234,7 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
     if (taken.kind !== 'lost') return taken
   }
   if (step.do === 'lapse') {
-    const lapsed = await records.lapse({ ids: [id], running: gateway.runningOwners(), limit: 1 })
+    const lapsed = await records.lapse({ ids: [id], running: gateway.runningOwners(), limit: 1, still: () => gateway.contact.mayLapse() })
     gateway.noteLapsed(lapsed)
   }
   // Mine, and seen by reading only: that is no permission (P6). The confirm is a write.
@@ -237,6 +255,7 @@ async function granted<Result extends ClaimResult | TakeResult> (gateway: Gatewa
     return await statement()
   } catch (error) {
     if (!(error instanceof StoreUnavailable) || !error.inDoubt) throw error
+    execution.doubt()
     return confirmDoubted(gateway, execution, () => records.confirm(execution.claim))
   }
 }
@@ -246,7 +265,6 @@ async function confirmDoubted (gateway: Gateway, execution: Execution, confirm: 
     gateway.startLease(execution, gateway.readClocks())
     return await confirm()
   } catch (error) {
-    gateway.background(gateway.releaseUnsent(execution.token, execution.visit.route.idempotency))
     // Whatever the confirm failed with: the claim itself stays in doubt.
     throw new StoreUnavailable(gateway.world.records.name, 'confirm', true, error)
   }

@@ -20,6 +20,8 @@ import type { Clock, Sending, UpstreamResult } from '../ports.ts'
 /** Timings and facts of one request's way, for its log line. Milliseconds. */
 export interface Steps {
   record?: string
+  /** Which source the key came from, where there are several. */
+  keyFrom?: string
   attempt?: number
   bodyMs?: number
   claimMs?: number
@@ -39,9 +41,11 @@ export interface Visit {
   /** Whose key it is (core/scope.ts). */
   readonly scope: string
   readonly asked: Asked
-  readonly claim: Omit<Claim, 'owner' | 'about'>
+  readonly claim: Omit<Claim, 'owner' | 'about' | 'question'>
   /** What its record will say of the request. */
   readonly about: () => About
+  /** What the upstream is to be asked should the outcome stay unknown; null: nobody can ask. */
+  readonly question: () => Buffer | null
   readonly rawHeaders: RawHeaders
   readonly forwarded: Forwarded
   readonly requestId: string
@@ -83,6 +87,7 @@ export type Ending =
 export class Execution {
   readonly visit: Visit
   readonly about: About
+  readonly question: Buffer | null
   readonly startedAtMs: number
   readonly verdict = Promise.withResolvers<Verdict>()
   readonly ending = Promise.withResolvers<Ending>()
@@ -99,6 +104,8 @@ export class Execution {
   cancelled = false
   /** The upstream answered and the arbiter has not taken it yet. */
   unsettled = false
+  /** Tokens of claims that nobody answered; an answer that comes through later grants one of them. */
+  readonly doubted: Token[] = []
   won = false
   /** A look at the arbiter has shown a row of this record: somebody knows the key. */
   rowSeen = false
@@ -115,6 +122,7 @@ export class Execution {
   constructor (visit: Visit, owner: Buffer, clock: Clock) {
     this.visit = visit
     this.about = visit.about()
+    this.question = visit.question()
     this.owner = owner
     this.startedAtMs = clock.monotonicMs()
     this.#startedAtWallMs = clock.wallMs()
@@ -136,8 +144,13 @@ export class Execution {
     return Math.max(clock.monotonicMs() - grantedAtMs, clock.wallMs() - grantedAtMs - this.clockOffsetMs)
   }
 
+  /** What a statement without an answer may still grant: the attempt that was expected, or the first of a new life. */
+  doubt (): void {
+    for (const attempt of new Set([this.attempt, 1])) this.doubted.push({ id: this.visit.id, owner: this.owner, attempt })
+  }
+
   get token (): Token { return { id: this.visit.id, owner: this.owner, attempt: this.attempt } }
-  get claim (): Claim { return { ...this.visit.claim, about: this.about, owner: this.owner } }
+  get claim (): Claim { return { ...this.visit.claim, question: this.question, about: this.about, owner: this.owner } }
 
   /** Is there a sending, and so an ending, after this verdict? */
   mayFollow (verdict: Verdict): boolean {

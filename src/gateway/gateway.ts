@@ -55,6 +55,15 @@ export class Gateway {
   refusing = false
   /** true: the drain is over; whoever still waits for an execution elsewhere is told that it is in flight. */
   parting = false
+  /** Questions to upstreams that are under way; each breaks one off. */
+  readonly asking = new Set<() => void>()
+  /**
+   * The database may lose what it has acknowledged (core/standing.ts): locks say then that their claims were, so that one that
+   * outlives its row tells of it. Costs every claim a round trip to Redis.
+   */
+  rowsMayVanish = false
+  /** Called when there is a new question for the upstream; the reconciler listens. */
+  onQuestion: () => void = () => {}
   /** true: the stores are going. What could not be written until now is left to its lease. */
   stopped = false
 
@@ -72,8 +81,8 @@ export class Gateway {
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become ({ limits, longestLeaseMs }: Pick<World, 'limits' | 'longestLeaseMs'>): void {
-    this.world = { ...this.world, limits, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
+  become ({ limits, longestLeaseMs, probed }: Pick<World, 'limits' | 'longestLeaseMs' | 'probed'>): void {
+    this.world = { ...this.world, limits, probed, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
     this.contact.lengthen(longestLeaseMs)
     this.buffered.resize(limits.bufferedBytes)
     this.unsettled.resize(limits.unsettledBytes)
@@ -265,6 +274,7 @@ export class Gateway {
     this.stopped = true
     this.leases.stop()
     for (const end of Array.from(this.#pauses)) end()
+    for (const end of Array.from(this.asking)) end()
   }
 }
 

@@ -3,9 +3,9 @@
  * join, or an execution of its own -> wait -> outcome. Decides nothing about records (core/protocol.ts) and writes
  * nothing to sockets (http/).
  */
-import { parseKey } from '../core/key.ts'
+import { findKey } from '../core/key-sources.ts'
 import { sameRequest } from '../core/fingerprint.ts'
-import { admit } from './admission.ts'
+import { admit, keyedBy } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
 import { verdictWithoutClaim } from './claiming.ts'
 import type { Ending, Execution, Verdict, Visit } from './execution.ts'
@@ -22,10 +22,11 @@ const POLL_LONGEST_MS = 1_000
 
 export async function handle (gateway: Gateway, request: GuardedRequest): Promise<Outcome> {
   const policy = request.route.idempotency
-  const key = parseKey(request.rawHeaders, policy.key)
+  const key = findKey(policy.key, keyedBy(gateway, request), null)
   if (key.kind === 'absent') return policy.key.required ? rejected('key-missing') : { kind: 'keyless' }
+  if (key.kind === 'missing') return rejected('key-missing', key.detail)
   if (key.kind === 'invalid') return rejected('key-invalid', key.detail)
-  const admission = await admit(gateway, request, key.key)
+  const admission = await admit(gateway, request, key)
   if (admission.kind === 'refused') return admission.outcome
   const { visit } = admission
   try {

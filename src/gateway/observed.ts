@@ -30,6 +30,8 @@ export function observed (records: RecordStore, contact: Contact): RecordStore {
     settleLost: async (settlement, claim, ageMs) => tell(records.settleLost(settlement, claim, ageMs)),
     lapse: async order => tell(records.lapse(order)),
     sweep: async limit => tell(records.sweep(limit)),
+    takeProbes: async order => tell(records.takeProbes(order)),
+    noteProbe: async note => tell(records.noteProbe(note)),
     unresolved: async () => tell(records.unresolved()),
     list: async filter => records.list(filter),
     resolve: async resolution => records.resolve(resolution),

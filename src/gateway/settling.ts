@@ -55,6 +55,7 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   if (copy !== null && settled.kind === 'stored') gateway.recent.keepSettled(execution.visit.name, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs, settled.askedAtWallMs)
   // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
   else if (settled.kind !== 'abandoned') await gateway.world.locks.unlock(execution.visit.id, execution.owner)
+  if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) gateway.onQuestion()
   gateway.leave(execution)
   execution.ending.resolve(endingOf(gateway, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
@@ -175,7 +176,9 @@ function storable (status: number | null): number | null {
 function noteIndeterminate (gateway: Gateway, execution: Execution, reason: UnknownReason, status: number | null): void {
   const { route, name, requestId } = execution.visit
   gateway.world.meter.indeterminate(route.name, reason.stage)
-  gateway.world.log.error({ record: name, route: route.name, requestId, attempt: execution.attempt, stage: reason.stage, code: reason.code, status, unknown: route.idempotency.unknown }, 'outcome unknown: the record is indeterminate')
+  const unaskable = route.idempotency.probe !== null && execution.question === null
+  if (unaskable) gateway.world.meter.probed(route.name, 'unaskable')
+  gateway.world.log.error({ record: name, route: route.name, requestId, attempt: execution.attempt, stage: reason.stage, code: reason.code, status, unknown: route.idempotency.unknown, ...unaskable && { probe: 'the request lacks what probe asks for, or has it in a form that can be read in two ways' } }, 'outcome unknown: the record is indeterminate')
 }
 
 // ---------------------------------------------------------------- writing it
@@ -228,10 +231,10 @@ function mayBeSwept (execution: Execution, { keepMs, outcome }: Settlement, cloc
 /** One until it can be lapsed and taken, two of retention. */
 const LEASES_TO_SWEPT = 3
 
-/** Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. */
+/** Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. What other hands wrote may have another answer in it. */
 function refusedBy (execution: Execution, settlement: Settlement, row: Row | null, askedAtMs: number, askedAtWallMs: number): Settled {
   const mine = row !== null && row.owner.equals(execution.owner) && row.attempt === execution.attempt
-  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator') return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs, askedAtMs, askedAtWallMs }
+  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator' && row.settledBy !== 'probe') return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs, askedAtMs, askedAtWallMs }
   return { kind: 'fenced', row }
 }
 

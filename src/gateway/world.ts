@@ -2,6 +2,8 @@
  * What the gateway stands on: the ports and the limits, nothing of its own. Made by app.ts, by the tests and by the
  * simulation; everything in gateway/ takes its time, chance and I/O from here.
  */
+import type { GuardedRoute, IdempotencyPolicy, Route } from '../core/policy.ts'
+import type { ProbePolicy } from '../core/probe.ts'
 import type { Clock, LockStore, Log, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
 
 export interface GatewayLimits {
@@ -16,6 +18,9 @@ export interface GatewayLimits {
   /** Bytes of settled answers kept in memory; at the bound the one that was asked for longest ago makes room. 0: none. */
   readonly recentBytes: number
 }
+
+/** A route with `unknown: probe`. */
+export interface ProbedRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly probe: ProbePolicy } }
 
 export interface World {
   readonly records: RecordStore
@@ -33,6 +38,16 @@ export interface World {
   readonly claimWithinMs: number
   /** The longest lease of any route: nobody lapses before this long an unbroken contact with the arbiter (E2b). */
   readonly longestLeaseMs: number
+  /** The routes that ask the upstream what became of a request, by name. */
+  readonly probed: ReadonlyMap<string, ProbedRoute>
   /** How long Redis may keep a copy of a settled answer. */
   readonly copyTtlMs: number
+}
+
+export function probedRoutes (routes: readonly Route[]): ReadonlyMap<string, ProbedRoute> {
+  return new Map(routes.filter(isProbed).map(route => [route.name, route]))
+}
+
+function isProbed (route: Route): route is ProbedRoute {
+  return route.idempotency !== null && route.idempotency.unknown === 'probe' && route.idempotency.probe !== null
 }

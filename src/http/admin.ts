@@ -4,6 +4,7 @@
  */
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { ToldStanding } from '../core/standing.ts'
 import type { Log } from '../ports.ts'
 
 export interface Readiness {
@@ -12,6 +13,8 @@ export interface Readiness {
   readonly degraded: readonly string[]
   /** A sentence, when it cannot serve at all (a schema that does not fit); null: it can. */
   readonly blocked: string | null
+  /** Which promise holds. null: the database has not been asked yet. */
+  readonly standing: ToldStanding | null
 }
 
 export interface AdminOptions {
@@ -67,10 +70,19 @@ export interface ReadinessAnswer {
   readonly status: 'ready' | 'degraded' | 'starting' | 'draining' | 'blocked'
   readonly degraded: readonly string[]
   readonly reason?: string
+  /** Which promise holds (docs/guarantees.md); not there until the database has been asked. */
+  readonly promise?: ToldStanding['promise']
+  readonly reasons?: ToldStanding['reasons']
+  readonly remarks?: ToldStanding['remarks']
 }
 
 /** What /readyz says. Draining and blocked come before degraded: they do not pass by themselves. */
-export function readinessAnswer ({ phase, degraded, blocked }: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
+export function readinessAnswer (readiness: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
+  const { standing } = readiness
+  return { ...phaseAnswer(readiness, mode), ...standing === null ? {} : { promise: standing.promise, reasons: standing.reasons, remarks: standing.remarks } }
+}
+
+function phaseAnswer ({ phase, degraded, blocked }: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
   if (phase === 'draining') return { ready: false, status: 'draining', degraded }
   if (blocked !== null) return { ready: false, status: 'blocked', degraded, reason: blocked }
   if (phase === 'starting') return { ready: false, status: 'starting', degraded }

@@ -5,8 +5,8 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
-import { parseKey } from '../core/key.ts'
-import type { GuardedRoute, Route } from '../core/policy.ts'
+import { findKey } from '../core/key-sources.ts'
+import type { GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
 import type { GuardedRequest } from '../gateway/admission.ts'
 import type { Steps } from '../gateway/execution.ts'
 import { handle } from '../gateway/handle.ts'
@@ -67,7 +67,7 @@ export class GuardedRequests {
       return
     }
     const { idempotency } = route
-    if (!idempotency.key.required && parseKey(raw.rawHeaders, idempotency.key).kind === 'absent') {
+    if (!idempotency.key.required && isKeyless(raw, route.match, idempotency.key)) {
       this.#options.meter.keyless(route.name)
       request.onceway = { route, ignoredKey: false }
       this.#pass(request, reply, next)
@@ -171,6 +171,7 @@ export class GuardedRequests {
       ms,
       responseBytes: sentBytes,
       record: steps.record,
+      keyFrom: steps.keyFrom,
       attempt: steps.attempt,
       bodyMs: steps.bodyMs,
       claimMs: steps.claimMs,
@@ -181,6 +182,11 @@ export class GuardedRequests {
       reason: steps.reason
     })
   }
+}
+
+/** Nothing in the head is a key, and nothing in the body is to be one. The time matters to templates only, which always yield something. */
+function isKeyless ({ rawHeaders, url = '/' }: IncomingMessage, match: Route['match'], policy: KeyPolicy): boolean {
+  return findKey(policy, { rawHeaders, target: url, match, nowMs: Date.now }, null).kind === 'absent'
 }
 
 function ignored (): void {}

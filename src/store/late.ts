@@ -29,6 +29,8 @@ export class LateRecords implements RecordStore {
   settleLost: RecordStore['settleLost'] = async (settlement, claim, ageMs) => this.#get('settleLost').settleLost(settlement, claim, ageMs)
   lapse: RecordStore['lapse'] = async order => this.#get('lapse').lapse(order)
   sweep: RecordStore['sweep'] = async limit => this.#get('sweep').sweep(limit)
+  takeProbes: RecordStore['takeProbes'] = async order => this.#get('takeProbes').takeProbes(order)
+  noteProbe: RecordStore['noteProbe'] = async note => this.#get('noteProbe').noteProbe(note)
   unresolved: RecordStore['unresolved'] = async () => this.#get('unresolved').unresolved()
   list: RecordStore['list'] = async filter => this.#get('list').list(filter)
   resolve: RecordStore['resolve'] = async resolution => this.#get('resolve').resolve(resolution)

@@ -4,9 +4,10 @@
  * stores execute the table that Postgres' statements restate. Never reads a clock, never awaits.
  */
 import { quarantineLeftMs, transition, type Change } from '../core/protocol.ts'
-import { detailOf, rowOf, type Stored } from '../core/stored.ts'
+import type { ProbeNote } from '../core/probe.ts'
+import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../core/stored.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../core/record.ts'
-import type { AuditEntry, ClaimResult, Lapsed, LapseOrder, OperatorResult, RecordFilter, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
+import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 /** Who changed which record by hand, and how it stood before and after. */
 export interface Audited extends AuditEntry {
@@ -15,14 +16,19 @@ export interface Audited extends AuditEntry {
   readonly after: Stored
 }
 
+/** Whoever calls has asked whether it still holds. */
+export type LapseRows = Omit<LapseOrder, 'still'>
+
 export interface Table {
   find: (id: Buffer) => Stored | null
   /** `before`: what stands there, as {@link find} gave it; null: nothing. Throws StoreRejected if the row breaks a constraint. */
   save: (row: Stored, before: Stored | null) => void
   /** Claimed rows whose lease is over, the longest over first; of `ids` only, unless null; never of an owner in `running`. */
-  lapsing: (order: LapseOrder, nowMs: number) => Stored[]
+  lapsing: (order: LapseRows, nowMs: number) => Stored[]
   /** Removes at most `limit` rows whose expiry is over. */
   removePast: (limit: number, nowMs: number) => Swept[]
+  /** Rows that isDue (core/stored.ts), longest due first. */
+  due: (order: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number) => Stored[]
   unresolved: (nowMs: number) => Unresolved
   /** Newest claims first. */
   list: (filter: RecordFilter) => Stored[]
@@ -63,6 +69,7 @@ export class Ledger {
   renew (tokens: readonly Token[], nowMs: number): RenewResult[] {
     return tokens.map(token => {
       const before = this.#table.find(token.id)
+      if (before === null) return 'skipped'
       return this.#write(transition(before, { kind: 'renew', token }, nowMs), before) ? 'renewed' : 'lost'
     })
   }
@@ -78,7 +85,7 @@ export class Ledger {
     return this.#settled(before, transition(before, { kind: 'settleLost', settlement, claim }, nowMs), nowMs)
   }
 
-  lapse (order: LapseOrder, nowMs: number): Lapsed[] {
+  lapse (order: LapseRows, nowMs: number): Lapsed[] {
     const { running } = order
     return this.#table.lapsing(order, nowMs)
       .filter(row => this.#write(transition(row, { kind: 'lapse', running }, nowMs), row))
@@ -87,6 +94,22 @@ export class Ledger {
 
   sweep (limit: number, nowMs: number): Swept[] {
     return this.#table.removePast(limit, nowMs)
+  }
+
+  takeProbes (order: ProbeOrder, nowMs: number): DueProbe[] {
+    return this.#table.due(order, nowMs).map(row => {
+      const asked = askedRow(row, order.withinMs, nowMs)
+      this.#table.save(asked, row)
+      return dueProbeOf(asked, nowMs)
+    })
+  }
+
+  noteProbe (note: ProbeNote, nowMs: number): boolean {
+    const before = this.#table.find(note.token.id)
+    const after = before === null ? null : answeredRow(before, note, nowMs)
+    if (after === null) return false
+    this.#table.save(after, before)
+    return true
   }
 
   unresolved (nowMs: number): Unresolved {
@@ -131,5 +154,18 @@ export class Ledger {
     }
     const waits = change.kind === 'refused' && change.why === 'quarantine' && before !== null
     return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs), quarantineLeftMs: waits ? quarantineLeftMs(before, nowMs) : null }
+  }
+}
+
+function dueProbeOf (row: Stored, nowMs: number): DueProbe {
+  return {
+    token: { id: row.id, owner: row.owner, attempt: row.attempt },
+    route: row.about.route,
+    requestId: row.about.requestId,
+    question: row.question ?? Buffer.alloc(0),
+    tries: row.asked,
+    unknownMs: nowMs - (row.settledAtMs ?? nowMs),
+    quarantineLeftMs: quarantineLeftMs(row, nowMs),
+    absentMs: row.absentAtMs === null ? null : nowMs - row.absentAtMs
   }
 }

@@ -4,11 +4,12 @@
  */
 import { randomBytes } from 'node:crypto'
 import { transition } from '../core/protocol.ts'
-import { leaseIsOver, violation, type Stored } from '../core/stored.ts'
+import type { ProbeNote } from '../core/probe.ts'
+import { isDue, leaseIsOver, violation, type Stored } from '../core/stored.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
-import { Ledger, type Audited, type Table } from './ledger.ts'
+import { Ledger, type Audited, type LapseRows, type Table } from './ledger.ts'
 import type { Claim, RecordDetail, Row, SettledState, Settlement, Token } from '../core/record.ts'
-import type { AuditEntry, ClaimResult, Lapsed, LapseOrder, OperatorResult, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
+import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 export interface MemoryOptions {
   /** Unix milliseconds; leases and expiry count on it. */
@@ -73,11 +74,19 @@ export class MemoryStore implements RecordStore {
   }
 
   lapse (order: LapseOrder): Promise<Lapsed[]> {
-    return this.#run('lapse', nowMs => this.#ledger.lapse(order, nowMs))
+    return this.#run('lapse', nowMs => order.still() ? this.#ledger.lapse(order, nowMs) : [])
   }
 
   sweep (limit: number): Promise<Swept[]> {
     return this.#run('sweep', nowMs => this.#ledger.sweep(limit, nowMs))
+  }
+
+  takeProbes (order: ProbeOrder): Promise<DueProbe[]> {
+    return this.#run('takeProbes', nowMs => this.#ledger.takeProbes(order, nowMs))
+  }
+
+  noteProbe (note: ProbeNote): Promise<boolean> {
+    return this.#run('noteProbe', nowMs => this.#ledger.noteProbe(note, nowMs))
   }
 
   unresolved (): Promise<Unresolved> {
@@ -133,7 +142,7 @@ class MapTable implements Table {
     this.#rows.set(name, row)
   }
 
-  lapsing ({ ids, running, limit }: LapseOrder, nowMs: number): Stored[] {
+  lapsing ({ ids, running, limit }: LapseRows, nowMs: number): Stored[] {
     return [...this.#rows.values()]
       .filter(row => row.state === 'claimed' && leaseIsOver(row, nowMs))
       .filter(row => ids === null || ids.some(id => id.equals(row.id)))
@@ -151,6 +160,13 @@ class MapTable implements Table {
       counts.set(counted, (counts.get(counted) ?? 0) + 1)
     }
     return [...counts].map(([state, count]) => ({ state, count }))
+  }
+
+  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number): Stored[] {
+    return [...this.#rows.values()]
+      .filter(row => isDue(row, nowMs) && routes.includes(row.about.route))
+      .sort((a, b) => (a.askAtMs ?? a.settledAtMs ?? 0) - (b.askAtMs ?? b.settledAtMs ?? 0))
+      .slice(0, limit)
   }
 
   unresolved (nowMs: number): Unresolved {

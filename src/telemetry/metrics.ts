@@ -152,21 +152,30 @@ function requestMeter (registry: Registry): RequestMeter {
   }
 }
 
-function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker'> {
+function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'standing'> {
   const { counter, gauge, histogram } = declare(registry)
   const seconds = histogram('onceway_store_duration_seconds', 'One operation of a store.', ['store', 'operation'], STORE_BUCKETS)
   const errors = counter('onceway_store_errors_total', 'Operations of a store that failed.', ['store', 'operation'])
+  const registers = [registry]
+  const standing = new Gauge({ name: 'onceway_promise', help: 'Which promise holds, by the settings of the stores: 1 for strict or for weakened.', labelNames: ['promise'], aggregator: 'max', registers })
+  const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
   const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again.', 'max')
   return {
     store: (store, operation, ok, ms) => {
       seconds.observe({ store, operation }, ms / MS_PER_SECOND)
       if (!ok) errors.inc({ store, operation })
     },
-    breaker: (open) => { breaker.set(open ? 1 : 0) }
+    breaker: (open) => { breaker.set(open ? 1 : 0) },
+    standing: ({ promise, reasons }) => {
+      for (const each of ['strict', 'weakened']) standing.set({ promise: each }, each === promise ? 1 : 0)
+      // A reason that is gone leaves no series behind that says 0 for ever.
+      weakened.reset()
+      for (const reason of reasons) weakened.set({ reason }, 1)
+    }
   }
 }
 
-type RecordMeter = Pick<Meter, 'leaseLost' | 'settleFenced' | 'settleRetried' | 'answeredUnsettled' | 'unsettledBytes' | 'swept' | 'lapsed' | 'indeterminate' | 'unresolved'>
+type RecordMeter = Pick<Meter, 'leaseLost' | 'settleFenced' | 'settleRetried' | 'answeredUnsettled' | 'unsettledBytes' | 'swept' | 'lapsed' | 'indeterminate' | 'probed' | 'unresolved'>
 
 function recordMeter (registry: Registry): RecordMeter {
   const { counter, gauge } = declare(registry)
@@ -178,6 +187,7 @@ function recordMeter (registry: Registry): RecordMeter {
   const swept = counter('onceway_records_swept_total', 'Records deleted after their retention, by state.', ['state'])
   const lapsed = counter('onceway_records_lapsed_total', 'Claims whose lease ended without a settle.', [])
   const unknown = counter('onceway_indeterminate_total', 'Executions whose outcome is not known, by the stage that failed.', ['route', 'stage'])
+  const probes = counter('onceway_probes_total', 'Questions to upstreams about unknown outcomes, by what they came to.', ['route', 'result'])
   const unresolved = gauge('onceway_indeterminate_unresolved', 'Records in the store whose outcome is not known.', 'max')
   const oldest = gauge('onceway_indeterminate_oldest_seconds', 'How long the oldest of them has been so; 0: there is none.', 'max')
   return {
@@ -189,6 +199,7 @@ function recordMeter (registry: Registry): RecordMeter {
     swept: (state, count) => { swept.inc({ state }, count) },
     lapsed: (count) => { lapsed.inc(count) },
     indeterminate: (route, stage) => { unknown.inc({ route, stage }) },
+    probed: (route, result) => { probes.inc({ route, result }) },
     unresolved: ({ count, oldestMs }) => {
       unresolved.set(count)
       oldest.set((oldestMs ?? 0) / MS_PER_SECOND)

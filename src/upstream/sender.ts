@@ -46,8 +46,8 @@ export class UndiciUpstream implements Upstream {
         headers: request.headers as string[],
         body: request.body,
         // The execution's own timer is the hard limit; these only catch what it cannot see.
-        headersTimeout: request.upstream.timeoutMs * 2,
-        bodyTimeout: request.upstream.timeoutMs,
+        headersTimeout: (request.timeoutMs ?? request.upstream.timeoutMs) * 2,
+        bodyTimeout: request.timeoutMs ?? request.upstream.timeoutMs,
         // A connection for this exchange alone: HTTP/1.1 cannot tell an answer too many from the next request's own (E4b).
         reset: request.upstream.keepAliveMs === 0
       }, exchange)

@@ -40,13 +40,16 @@ function hear (message: ToWorker): void {
   else void answer(message.question).then(answer => { say({ kind: 'answer', id: message.id, answer }) })
 }
 
+/** What is the same for all workers is logged by one. */
+const FIRST = 1
+
 async function start ({ config, worker, leases }: Start): Promise<void> {
   const instance = instanceName()
   const logs = createLogs({ level: config.log.level, instance, shared: true })
   metrics = createWorkerMetrics(worker)
   let opened: Serving | null = null
   try {
-    opened = await openGateway(config, { logs, meter: metrics, instance, leases })
+    opened = await openGateway(config, { logs, meter: metrics, instance, leases, saysStanding: worker === FIRST })
     if (early !== null) opened.take(early)
     const url = await opened.listen()
     serving = opened
@@ -66,7 +69,7 @@ function failureOf (error: unknown): Failed {
 
 async function answer (question: Question): Promise<Answers[About]> {
   switch (question.about) {
-    case 'readiness': return serving?.readiness() ?? { phase: 'starting', degraded: [], blocked: null }
+    case 'readiness': return serving?.readiness() ?? { phase: 'starting', degraded: [], blocked: null, standing: null }
     case 'metrics': return metrics?.snapshot() ?? { ours: [], process: [] }
     case 'take': return take(question.config)
   }

@@ -126,7 +126,7 @@ class Workers {
   // -------------------------------------------------------------- the admin port
 
   async #readiness (): Promise<Readiness> {
-    if (this.#draining) return { phase: 'draining', degraded: [], blocked: null }
+    if (this.#draining) return { phase: 'draining', degraded: [], blocked: null, standing: null }
     const answers = await this.#ask<'readiness'>({ about: 'readiness' }, READINESS_WITHIN_MS)
     const absent = Array<null>(Math.max(0, this.crew.size - answers.size)).fill(null)
     return readinessOfAll([...answers.values(), ...absent], this.crew.wasComplete)

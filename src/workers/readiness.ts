@@ -1,4 +1,5 @@
 /** Several workers' readiness as one gateway's. Pure. */
+import { weakestOf } from '../core/standing.ts'
 import type { Readiness } from '../http/admin.ts'
 
 /** `answers`: null for a worker that is not there, does not listen yet, or did not answer. `wasComplete`: all have listened at once. */
@@ -11,6 +12,7 @@ export function readinessOfAll (answers: ReadonlyArray<Readiness | null>, wasCom
   return {
     phase: wasComplete && ready.length > 0 ? 'ready' : 'starting',
     degraded: Array.from(degraded).sort(),
-    blocked: known.find(({ blocked }) => blocked !== null)?.blocked ?? null
+    blocked: known.find(({ blocked }) => blocked !== null)?.blocked ?? null,
+    standing: weakestOf(known.map(({ standing }) => standing).filter(standing => standing !== null))
   }
 }

@@ -4,6 +4,7 @@
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
 import { MECHANISMS } from './mechanisms.ts'
+import { PROBES } from './probes.ts'
 
 export interface Patch {
   /** Below src/. */
@@ -26,6 +27,7 @@ export const LIES = ['release-on-disconnect', 'skip-claim', 'accept-any-owner', 
 
 export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
+  ...PROBES,
   {
     name: 'release-on-disconnect',
     does: 'gives the key free when the first requester leaves while its request is being executed',
@@ -101,6 +103,10 @@ export const BREAKS: readonly Break[] = [
     if (seen?.state === 'claimed' && seen.owner.equals(execution.owner)) return { kind: 'won', attempt: seen.attempt }
     throw new StoreUnavailable(records.name, 'reread', true, error)
 `
+    }, {
+      file: 'gateway/execution.ts',
+      find: 'for (const attempt of new Set([this.attempt, 1])) this.doubted.push(',
+      replace: 'for (const attempt of new Set<number>()) this.doubted.push('
     }]
   },
   {

@@ -19,6 +19,18 @@ export const MECHANISMS: readonly Break[] = [
     }]
   },
   {
+    name: 'lost-claims-stay-lost',
+    does: 'leaves a claim lost whose lock says that it was acknowledged',
+    breaks: ['I1'],
+    patches: [{ file: CLAIMING, find: 'if (row === null && lock.attempt !== undefined) gateway', replace: 'if (row === null && lock.attempt === -1) gateway' }]
+  },
+  {
+    name: 'lapse-on-its-way',
+    does: 'orders leases to lapse, however late the database receives the order',
+    breaks: ['E2b', 'I2'],
+    patches: [{ file: 'store/postgres/background.ts', find: 'nowSeconds + WITHIN_SECONDS\n', replace: 'nowSeconds + 3_600\n' }]
+  },
+  {
     name: 'leases-never-lapse',
     does: 'waits for the dead for ever',
     breaks: ['I9'],
@@ -29,6 +41,30 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes an error of Redis for a lock of somebody else',
     breaks: ['P2'],
     patches: [{ file: 'store/redis/locks.ts', find: "    if (reply === undefined) return { kind: 'unavailable' }\n", replace: "    if (reply === undefined) return { kind: 'lock', lock: { ...lock, owner: Buffer.alloc(16) } }\n" }]
+  },
+  {
+    name: 'first-master-forever',
+    does: 'goes back to the master that the sentinels named first',
+    breaks: ['P2'],
+    patches: [{ file: 'store/redis/sentinels.ts', find: '      return address\n', replace: '      return (this.first ??= address)\n' }]
+  },
+  {
+    name: 'one-master-is-all',
+    does: 'gives up the whole cluster with one of its masters',
+    breaks: ['P2'],
+    patches: [{ file: 'store/redis/cluster.ts', find: 'servers.some((server) => server.available())', replace: 'servers.every((server) => server.available())' }]
+  },
+  {
+    name: 'moved-is-away',
+    does: 'takes a record whose slot has moved for one without Redis',
+    breaks: ['P2'],
+    patches: [{ file: 'store/redis/cluster.ts', find: 'if (server === undefined || hops > HOPS_MAX) return none', replace: 'if (server === undefined || hops > 0) return none' }]
+  },
+  {
+    name: 'probe-without-rehearsal',
+    does: 'takes a Redis that answers for one that serves',
+    breaks: ['P2'],
+    patches: [{ file: 'store/redis/server.ts', find: '      await this.#rehearse()\n', replace: '' }]
   },
   {
     name: 'dead-claims-freed',
@@ -133,6 +169,30 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes a row that vanished under an unsettled copy for a key that nobody used',
     breaks: ['I1', 'P7'],
     patches: [{ file: CLAIMING, find: "  if (settled.kind === 'settled' || settled.row !== null) return settled\n", replace: '  if (settled.kind.length > 0) return settled\n' }]
+  },
+  {
+    name: 'lost-claims-invite',
+    does: 'lets its lock in Redis end when a failover has lost the row of what it executes',
+    breaks: ['I1'],
+    patches: [{ file: 'store/ledger.ts', find: "      if (before === null) return 'skipped'\n", replace: "      if (before === null) return 'lost'\n" }]
+  },
+  {
+    name: 'warnings-are-fine',
+    does: 'takes a commit that came with a warning for acknowledged',
+    breaks: ['P6'],
+    patches: [{ file: 'store/postgres/connections.ts', find: 'if (statement.writes && warnings.length > 0) throw', replace: 'if (statement.writes && warnings.length > 1_000) throw' }]
+  },
+  {
+    name: 'replicas-are-kept',
+    does: 'keeps connections that lead to a replica',
+    breaks: ['E2b'],
+    patches: [{ file: 'store/postgres/faults.ts', find: '!isInDoubt(error.code) && !isReplica(error.code) && ', replace: '!isInDoubt(error.code) && ' }]
+  },
+  {
+    name: 'free-stays-free',
+    does: 'takes what was free in a backup for free',
+    breaks: ['I1'],
+    patches: [{ file: 'store/sqlite/epoch.ts', find: "[outdate(connection, 'claimed', nowMs), outdate(connection, 'released', nowMs)]", replace: "[outdate(connection, 'claimed', nowMs), 0]" }]
   },
   {
     name: 'unsettled-without-bound',

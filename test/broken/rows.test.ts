@@ -43,7 +43,7 @@ test('docs/guarantees.md has this very table; else run npm run generate', () => 
 
 for (const row of FAULT_ROWS) {
   const [file, sentence] = row.test
-  test(`${row.fault}, ${row.moment}: its test fails on a build that ${breakNamed(row.breaks).does}`, needs('own postgres', 'own redis'), async () => {
+  test(`${row.fault}, ${row.moment}: its test fails on a build that ${breakNamed(row.breaks).does}`, needs('own postgres', 'own redis', ...row.needs ?? []), async () => {
     const { code, output } = await runOn(row.breaks, row)
     assert.equal(code, 1, output)
     assert.match(output, new RegExp(`not ok \\d+ - ${escaped(sentence)}`), `${file} failed in another test, or not at all:\n${output}`)

@@ -3,6 +3,9 @@
  * out of the gateway. rows.test.ts runs each test on the build so broken, where it must fail; the suite runs it on the
  * sound one.
  */
+import type { Need } from '../harness/needs.ts'
+import { REDIS_ROWS } from './rows-redis.ts'
+
 export interface FaultRow {
   readonly fault: string
   readonly moment: string
@@ -13,6 +16,8 @@ export interface FaultRow {
   /** A file below test/, and the sentence of a test in it (or its beginning). */
   readonly test: readonly [file: string, name: string]
   readonly breaks: string
+  /** Beside a Postgres and a Redis of its own. */
+  readonly needs?: readonly Need[]
 }
 
 export const FAULT_ROWS: readonly FaultRow[] = [
@@ -53,6 +58,42 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     breaks: 'settle-after-answer'
   },
   {
+    fault: 'gateway killed',
+    moment: 'after an outcome became unknown, with `unknown: probe`',
+    seen: '1',
+    record: 'indeterminate, then what the upstream says to another gateway',
+    client: '`outcome-unknown`, then a replay',
+    test: ['gateway/probe.test.ts', 'what a dead gateway left behind is asked about by another one'],
+    breaks: 'probe-never-asks'
+  },
+  {
+    fault: 'upstream does not know yet what it is doing',
+    moment: 'asked by a probe',
+    seen: '1',
+    record: 'indeterminate: a "not found" counts only when the first sending is over, and twice',
+    client: '`outcome-unknown`',
+    test: ['gateway/probe.test.ts', 'not found twice, after the first sending is certainly over'],
+    breaks: 'probe-without-quarantine'
+  },
+  {
+    fault: 'failover that loses the claimed row (asynchronous replication: outside the promise)',
+    moment: 'during the execution, and its gateway dies; asked for while its lock in Redis stands',
+    seen: '1',
+    record: 'claimed once more for its owner, then indeterminate',
+    client: 'in flight, then as `unknown` says',
+    test: ['regress/lost-claim-under-a-lock.test.ts', 'a gateway that dies with the row of its claim lost'],
+    breaks: 'lost-claims-stay-lost'
+  },
+  {
+    fault: 'database frozen for longer than a lease',
+    moment: 'an order to lapse is on its way',
+    seen: '1',
+    record: 'claimed: the order is void when it arrives, and the living renew first',
+    client: 'as if nothing had been',
+    test: ['store/postgres-faults.test.ts', 'an order to lapse that a frozen database receives late'],
+    breaks: 'lapse-on-its-way'
+  },
+  {
     fault: 'client gone',
     moment: 'any',
     seen: '≤ 1',
@@ -61,33 +102,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     test: ['gateway/client-gone.test.ts', 'a client that goes in mid-flight cancels nothing'],
     breaks: 'release-on-disconnect'
   },
-  {
-    fault: 'Redis down, stalled, cut off',
-    moment: 'any',
-    seen: '≤ 1',
-    record: 'unchanged',
-    client: 'served by the database alone',
-    test: ['e2e/stores-lost.test.ts', 'Redis killed: everything goes on'],
-    breaks: 'redis-is-needed'
-  },
-  {
-    fault: 'Redis flushed, restarted empty, evicting, failed over',
-    moment: 'any',
-    seen: '≤ 1',
-    record: 'unchanged',
-    client: 'in flight, or a replay, from the row',
-    test: ['gateway/redis-says.test.ts', 'FLUSHALL in mid-flight'],
-    breaks: 'skip-claim'
-  },
-  {
-    fault: 'Redis read-only or out of memory',
-    moment: 'any',
-    seen: '≤ 1',
-    record: 'unchanged',
-    client: 'served by the database alone',
-    test: ['e2e/stores-lost.test.ts', 'Redis full: everything goes on by the database alone'],
-    breaks: 'redis-errors-are-locks'
-  },
+  ...REDIS_ROWS,
   {
     fault: 'database down, stalled, out of disk',
     moment: 'before the claim',
@@ -240,6 +255,43 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     client: 'replay',
     test: ['regress/lost-row-under-a-copy.test.ts', 'an unsettled answer whose row has vanished is put back and replayed'],
     breaks: 'lost-rows-stay-lost'
+  },
+  {
+    fault: 'failover that loses the claimed row (asynchronous replication: outside the promise)',
+    moment: 'during the execution, with its lock in Redis',
+    seen: '1',
+    record: 'put back by its owner',
+    client: 'in flight, then replay',
+    test: ['regress/lost-claim-under-a-lock.test.ts', 'while a request whose row was lost is executed its duplicates are in flight'],
+    breaks: 'lost-claims-invite'
+  },
+  {
+    fault: 'wait for a synchronous standby cancelled',
+    moment: 'claim, settle',
+    seen: '≤ 1',
+    record: 'a lost reply: confirmed by a write',
+    client: 'as decided, or 503 and nothing was sent',
+    test: ['store/postgres-faults.test.ts', 'a commit that came with a warning counts as a lost reply'],
+    breaks: 'warnings-are-fine'
+  },
+  {
+    fault: "the database's address leads to a replica",
+    moment: 'any',
+    seen: '0',
+    record: 'unchanged',
+    client: '503 + `Retry-After`, until a new connection finds the primary',
+    test: ['store/postgres-replication.test.ts', 'a replica is not the arbiter'],
+    breaks: 'replicas-are-kept',
+    needs: ['postgres tools']
+  },
+  {
+    fault: 'a backup was restored',
+    moment: 'the record was claimed or free in it; after `onceway epoch bump`',
+    seen: '≤ 1',
+    record: 'indeterminate',
+    client: '`outcome-unknown`',
+    test: ['cli/epoch.test.ts', 'what was claimed or free is unknown afterwards'],
+    breaks: 'free-stays-free'
   },
   {
     fault: 'Redis has an answer that the database has not taken',

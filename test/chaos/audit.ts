@@ -1,6 +1,6 @@
 /**
  * Who wrote what into the records, from inside the database: a trigger that this harness installs (no migration knows of
- * it) notes every change of a row in the very transaction that makes it. Renewals are left out: they change no state.
+ * it) notes every change of a row in the very transaction that makes it. Renewals and askings are left out: they change no state.
  */
 import { Client } from 'pg'
 import { decodeHeaders } from '../../src/core/codec.ts'
@@ -34,7 +34,7 @@ create function chaos.on_insert () returns trigger language plpgsql as $$ begin 
 create function chaos.on_delete () returns trigger language plpgsql as $$ begin perform chaos.note(old, true); return null; end $$;
 create trigger chaos_insert after insert on onceway.records for each row execute function chaos.on_insert();
 create trigger chaos_update after update on onceway.records for each row
-  when (new.state <> 'claimed' or new.state <> old.state or new.owner <> old.owner or new.attempt <> old.attempt) execute function chaos.on_insert();
+  when (new.state <> old.state or new.owner <> old.owner or new.attempt <> old.attempt or new.settled_at is distinct from old.settled_at) execute function chaos.on_insert();
 create trigger chaos_delete after delete on onceway.records for each row execute function chaos.on_delete();
 `
 

@@ -68,7 +68,21 @@ export const FAULTS = {
   'upstream-link-delay': shape('upstream', true, 1, 300, 2_500),
   'upstream-link-cut': shape('upstream', true, 2, 0, 0),
   'upstream-link-half-close': shape('upstream', true, 1, 0, 0),
-  'upstream-link-black-hole': shape('upstream', true, 1, 300, 3_000)
+  'upstream-link-black-hole': shape('upstream', true, 1, 300, 3_000),
+
+  // Of one topology only (topologies/).
+  'pgbouncer-kill': shape('pgbouncer', false, 3, 50, 1_500),
+  'pgbouncer-stall': shape('pgbouncer', false, 2, 300, 3_000),
+  'postgres-promote': shape('postgres', false, 3, 50, 1_000),
+  // Long enough for the sentinels to promote the replica, and too short.
+  'redis-failover-kill': shape('redis', false, 2, 200, 4_000),
+  'redis-failover-pause': shape('redis', false, 2, 200, 4_000),
+  // What the old master acknowledges is handed on to nobody.
+  'redis-failover-lossy': shape('redis', false, 3, 2_500, 4_000),
+  'redis-master-kill': shape('redis', false, 2, 100, 2_500),
+  'redis-master-pause': shape('redis', false, 2, 200, 2_500),
+  'redis-master-flush': shape('redis', false, 2, 0, 0),
+  'redis-slots-move': shape('redis', false, 3, 100, 1_000)
 } as const satisfies Readonly<Record<string, FaultShape>>
 
 export type FaultKind = keyof typeof FAULTS

@@ -58,6 +58,8 @@ export class Injector {
   }
 
   async #bring (fault: PlannedFault): Promise<void> {
+    const own = this.#parts.stores.own[fault.kind]
+    if (own !== undefined) return own(fault)
     const [where, ...rest] = fault.kind.split('-')
     const what = rest.join('-')
     if (what.startsWith('link-')) return this.#bringToLink(fault, where as LinkOf, what.slice('link-'.length))

@@ -1,12 +1,14 @@
 /**
  * `npm run chaos -- --seed N --seconds N --gateways N --json FILE`: a run, printed; exit 1 on any violation. With
- * `--seeds 1..10` one run per seed, and `--report FILE` writes them down. Decides nothing about right and wrong.
+ * `--seeds 1..10` one run per seed, and `--report FILE` writes them down. `--topology NAME`: other stores than one of each
+ * (topologies/). Decides nothing about right and wrong.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { printed, reported } from './report.ts'
 import { runChaos } from './run.ts'
 import type { ChaosResult } from './run.ts'
+import { isTopology, TOPOLOGIES } from './topologies/topologies.ts'
 
 const { values } = parseArgs({
   options: {
@@ -14,6 +16,7 @@ const { values } = parseArgs({
     seeds: { type: 'string' },
     seconds: { type: 'string', default: '60' },
     gateways: { type: 'string', default: '2' },
+    topology: { type: 'string', default: 'plain' },
     json: { type: 'string' },
     report: { type: 'string' }
   }
@@ -35,9 +38,11 @@ function wholeNumber (name: string, text: string, least: number): number {
 const seeds = seedsOf(values.seeds ?? values.seed)
 const seconds = wholeNumber('seconds', values.seconds, 1)
 const gateways = wholeNumber('gateways', values.gateways, 2)
+const { topology } = values
+if (!isTopology(topology)) throw new RangeError(`--topology wants one of ${Object.keys(TOPOLOGIES).join(', ')}`)
 const results: ChaosResult[] = []
 for (const seed of seeds) {
-  const result = await runChaos({ seed, seconds, gateways })
+  const result = await runChaos({ seed, seconds, gateways, topology })
   console.log(printed(result))
   results.push(result)
 }

@@ -2,19 +2,21 @@
 import { versions } from '../harness/versions.ts'
 import { ROUTES } from './routes.ts'
 import type { ChaosResult } from './run.ts'
+import { TOPOLOGIES } from './topologies/topologies.ts'
 
 /** One mistake breaks hundreds of records; the first ones tell it. */
 const VIOLATIONS_SHOWN = 5
 
 export function printed (result: ChaosResult): string {
-  const { seed, seconds, gateways, keys, requests, executions, answers, told, worstAnswerMs, violations, excused } = result
+  const { seed, topology, seconds, gateways, keys, requests, executions, answers, told, probed, worstAnswerMs, violations, excused } = result
   return [
-    `seed ${seed}: ${seconds} s under faults, ${gateways} gateways`,
+    `seed ${seed}: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
     `  faults      ${total(result.faults)}: ${counts(result.faults)}`,
-    ...Object.entries(result.without).map(([kind, why]) => `  without     ${kind}: ${why}`),
+    ...absences(result).map(line => `  without     ${line}`),
     `  keys        ${keys}, requests ${requests}, executions ${executions}`,
     `  answers     ${counts(answers)}`,
     `  told        ${counts(told)}`,
+    `  by probe    ${counts(probed)}`,
     `  worst       ${worstAnswerMs} ms`,
     `  excused     ${excused} sendings of a process that had just been woken`,
     `  violations  ${violations.length}`,
@@ -36,7 +38,7 @@ export function reported (results: readonly ChaosResult[], args: readonly string
 
 ${versions().map(line => `* ${line}`).join('\n')}
 
-Real gateway processes behind the run's own TCP proxies, one Postgres (its directory in memory, fsync on) and one Redis, an upstream
+Real gateway processes behind the run's own TCP proxies, ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}, an upstream
 that writes down and syncs every execution before it answers, and clients that retry. Side by side on every gateway:
 ${ROUTES.map(({ name, unknown, weight }) => `\`${name}\` (\`unknown: ${unknown}\`, ${weight} % of the keys)`).join(', ')}.
 
@@ -46,7 +48,7 @@ ${results.map(result => `| ${result.seed} | ${total(result.faults)} | ${result.k
 | all | ${sum(({ faults }) => total(faults))} | ${sum(({ keys }) => keys)} | ${sum(({ requests }) => requests)} | ${sum(({ executions }) => executions)} | ${Math.max(...results.map(({ worstAnswerMs }) => worstAnswerMs))} ms | ${sum(({ violations }) => violations.length)} |
 
 Sendings of a process that had just been woken from a pause, whose order is not judged (protocol §10): ${sum(({ excused }) => excused)}.
-${results.flatMap(({ without }) => Object.entries(without)).slice(0, 1).map(([kind, why]) => `\nNot injected: ${kind} (${why}).\n`).join('')}
+${results.slice(0, 1).flatMap(absences).map(line => `\nNot injected: ${line}.\n`).join('')}
 ## Faults
 
 | kind | injected |
@@ -66,6 +68,12 @@ By what was told:
 | told | |
 |---|---|
 ${merged(({ told }) => told)}
+
+Settled by a question to the upstream (\`unknown: probe\`):
+
+| as | |
+|---|---|
+${merged(({ probed }) => probed)}
 ${results.flatMap(({ violations }) => violations).slice(0, VIOLATIONS_SHOWN).map(({ seed, invariant, detail, history }) => `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`).join('')}`
 }
 
@@ -79,4 +87,10 @@ function counts (of: Readonly<Record<string, number>>): string {
 
 function total (of: Readonly<Record<string, number>>): number {
   return Object.values(of).reduce((sum, count) => sum + count, 0)
+}
+
+/** What was not injected, by reason. */
+function absences ({ without }: ChaosResult): string[] {
+  const byReason = Map.groupBy(Object.entries(without), ([, why]) => why)
+  return Array.from(byReason, ([why, kinds]) => `${kinds.map(([kind]) => kind).join(', ')} (${why})`)
 }

@@ -1,6 +1,6 @@
 /**
- * The routes of a run and the gateways' configuration: `hold` and `retry` side by side, one that makes duplicates wait,
- * one on few connections so that sendings queue. What an answer's status means on each route is told here once more, in
+ * The routes of a run and the gateways' configuration: `hold`, `retry` and `probe` side by side, one that makes duplicates
+ * wait, one on few connections so that sendings queue. What an answer's status means on each route is told here once more, in
  * a table of its own: the checker must not ask the code that it checks.
  */
 import type { Disposition, UnknownPolicy } from '../../src/core/policy.ts'
@@ -17,18 +17,22 @@ export interface ChaosRoute {
   readonly more: string
 }
 
+export const UPSTREAM_TIMEOUT_MS = 6_000
+/** Where the witness says what became of a record. */
+export const LOOKUP_PATH = '/lookup/'
+
 const route = (name: string, unknown: UnknownPolicy, weight: number, upstream: 'wide' | 'narrow', more = ''): ChaosRoute =>
   ({ name, unknown, profile: 'api', comparesBody: true, weight, upstream, more })
 
 export const ROUTES: readonly ChaosRoute[] = [
-  route('hold', 'hold', 35, 'wide'),
+  route('hold', 'hold', 30, 'wide'),
   route('wait', 'hold', 15, 'narrow', ', inFlight: { wait: 2s }'),
-  route('retry', 'retry', 25, 'narrow', ', unknown: retry'),
-  { name: 'relay', unknown: 'retry', profile: 'relay', comparesBody: false, weight: 25, upstream: 'wide', more: ', profile: relay, inFlight: { wait: 1s }' }
+  route('retry', 'retry', 20, 'narrow', ', unknown: retry'),
+  route('probe', 'probe', 15, 'wide', `, unknown: probe, probe: { path: "${LOOKUP_PATH}{record}", timeout: 1s, interval: 300ms, confirmAfter: ${UPSTREAM_TIMEOUT_MS}ms, found: { replayStatus: 201 } }`),
+  { name: 'relay', unknown: 'retry', profile: 'relay', comparesBody: false, weight: 20, upstream: 'wide', more: ', profile: relay, inFlight: { wait: 1s }' }
 ]
 
 export const LEASE_MS = 2_000
-export const UPSTREAM_TIMEOUT_MS = 6_000
 export const ANSWER_WITHIN_MS = 3_000
 export const CLAIM_TIMEOUT_MS = 1_000
 /** No life ends during a run: nothing is claimed a second time because it was forgotten. */
@@ -51,19 +55,22 @@ export function meaningOf (status: number, { profile }: Pick<ChaosRoute, 'profil
 
 export interface GatewayConfig {
   readonly database: string
+  /** Absent: they are. */
+  readonly prepared?: boolean
+  /** Where it is: members of its block. */
   readonly redis: string
   readonly upstream: string
   /** Of the narrow upstream. */
   readonly connections: number
 }
 
-export function configOf ({ database, redis, upstream, connections }: GatewayConfig): string {
+export function configOf ({ database, prepared = true, redis, upstream, connections }: GatewayConfig): string {
   return `version: 1
 listen: { host: 127.0.0.1, port: 0 }
 admin: { host: 127.0.0.1, port: 0 }
 stores:
-  postgres: { url: "${database}", claimTimeout: ${CLAIM_TIMEOUT_MS}ms }
-  redis: { url: "${redis}", copies: { ttl: 1m } }
+  postgres: { url: "${database}", prepared: ${prepared}, claimTimeout: ${CLAIM_TIMEOUT_MS}ms }
+  redis: { ${redis}, copies: { ttl: 1m } }
 drain: { delay: 200ms, timeout: 8s }
 log: { level: warn }
 upstreams:

@@ -19,6 +19,8 @@ import { becomeQuiet } from './quiet.ts'
 import type { Quiet } from './quiet.ts'
 import { Random } from './random.ts'
 import type { Stamp } from './stamps.ts'
+import { absentFrom, TOPOLOGIES } from './topologies/topologies.ts'
+import type { TopologyName } from './topologies/topologies.ts'
 import { startWorld } from './world.ts'
 import type { World } from './world.ts'
 import { readLines } from './witness.ts'
@@ -29,6 +31,8 @@ export interface ChaosOptions {
   /** Under faults. */
   readonly seconds: number
   readonly gateways: number
+  /** Absent: plain, one Postgres and one Redis. */
+  readonly topology?: TopologyName
   readonly emphasis?: Emphasis
   readonly broken?: string
 }
@@ -47,6 +51,7 @@ export interface Emphasis {
 
 export interface ChaosResult {
   readonly seed: number
+  readonly topology: TopologyName
   readonly seconds: number
   readonly gateways: number
   readonly faults: Readonly<Record<string, number>>
@@ -57,6 +62,8 @@ export interface ChaosResult {
   readonly violations: readonly ShownViolation[]
   /** By what was told: stored, replayed, in-flight … */
   readonly told: Readonly<Record<string, number>>
+  /** What the gateways' questions to the upstream came to, by the state that they wrote. */
+  readonly probed: Readonly<Record<string, number>>
   readonly executions: number
   /** Sendings of a process that had just been woken. */
   readonly excused: number
@@ -74,9 +81,9 @@ const PAUSE_MS = 650
 const NARROW = 6
 
 export async function runChaos (options: ChaosOptions): Promise<ChaosResult> {
-  const { seed, gateways, emphasis = {}, broken = null } = options
+  const { seed, gateways, topology = 'plain', emphasis = {}, broken = null } = options
   const fillsDisk = emphasis.plan === undefined && (emphasis.cards === undefined || emphasis.cards['postgres-disk-full'] !== undefined)
-  const world = await startWorld({ seed, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk })
+  const world = await startWorld({ seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk })
   try {
     return await new Run(options, world).run()
   } finally {
@@ -102,8 +109,9 @@ class Run {
   }
 
   async run (): Promise<ChaosResult> {
-    const { seconds, gateways, emphasis = {} } = this.#options
-    const without = new Set<FaultKind>(typeof this.#world.stores.disk === 'string' ? ['postgres-disk-full'] : [])
+    const { seconds, gateways, topology = 'plain', emphasis = {} } = this.#options
+    const without = absentFrom(topology)
+    if (typeof this.#world.stores.disk === 'string') without.add('postgres-disk-full')
     const { cards, lengths, pauseMs = PAUSE_MS } = emphasis
     const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds, gateways, pauseMs, without, ...cards === undefined ? {} : { cards }, ...lengths === undefined ? {} : { lengths } })
     const coming = this.#customers.come()
@@ -177,12 +185,13 @@ class Run {
   // -------------------------------------------------------------- what is said of it
 
   #result (evidence: Evidence): ChaosResult {
-    const { seed, seconds, gateways } = this.#options
+    const { seed, seconds, gateways, topology = 'plain' } = this.#options
     const { found, excused, executions, historyOf } = judge(evidence)
     const { disk } = this.#world.stores
     const shown = found.map((each): ShownViolation => ({ ...each, seed, history: this.#story(each.record, historyOf(each.record)) }))
     return {
       seed,
+      topology,
       seconds,
       gateways,
       faults: sorted(this.#injector.counts),
@@ -192,9 +201,10 @@ class Run {
       worstAnswerMs: this.#ledger.worstAnswerMs,
       violations: [...shown, ...this.#troubles()],
       told: sorted(this.#ledger.kinds),
+      probed: sorted(probedIn(evidence.audit)),
       executions,
       excused,
-      without: typeof disk === 'string' ? { 'postgres-disk-full': disk } : {}
+      without: { ...TOPOLOGIES[topology].without, ...typeof disk === 'string' ? { 'postgres-disk-full': disk } : {} }
     }
   }
 
@@ -233,6 +243,12 @@ function timeIn (line: string): number {
 /** One of each; the first body is the one that counts. */
 function finalWishes (wishes: readonly Wish[]): Wish[] {
   return Array.from(new Map(wishes.map(wish => [wish.record, wish])).values())
+}
+
+function probedIn (audit: Evidence['audit']): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { state, by } of audit) if (by === 'probe') counts.set(state, (counts.get(state) ?? 0) + 1)
+  return counts
 }
 
 function sorted (counts: ReadonlyMap<string, number>): Record<string, number> {

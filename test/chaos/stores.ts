@@ -8,31 +8,51 @@ import { startRedis } from '../harness/redis.ts'
 import type { RedisServer } from '../harness/redis.ts'
 import { mountDisk } from './disk.ts'
 import type { Disk } from './disk.ts'
+import type { FaultKind } from './faults.ts'
+import type { PlannedFault } from './plan.ts'
 
 export interface ChaosStores {
   readonly postgres: PostgresServer
   readonly redis: RedisServer
+  /** Members of the gateways' `stores.redis`; null: the url of the one server, through each gateway's own link. */
+  readonly redisAt: string | null
   /** The gateways' database, past the proxy. */
   readonly database: string
   /** A sentence: why this run's disk cannot be filled. */
   readonly disk: Disk | string
+  /** Where the gateways look for their database, of 127.0.0.1. */
+  readonly databasePort: number
+  /** Whether they may name their statements. */
+  readonly prepared: boolean
+  /** Brings, lets stand and takes away what only this topology has. */
+  readonly own: Readonly<Partial<Record<FaultKind, (fault: PlannedFault) => Promise<void>>>>
   readonly stop: () => Promise<void>
 }
 
-export async function startStores (fillsDisk: boolean): Promise<ChaosStores> {
+/** The part of them that is Redis; `redis`: one of its servers, for those who want just one. */
+export type RedisPart = Pick<ChaosStores, 'redis' | 'redisAt' | 'own' | 'stop'>
+
+export async function startStores (fillsDisk: boolean, startRedisPart: () => Promise<RedisPart> = startOneRedis): Promise<ChaosStores> {
   const disk = fillsDisk ? mountDisk() : 'this run fills no disk'
-  const [postgres, redis] = await Promise.all([startPostgresOn(disk), startRedis()])
+  const [postgres, redisPart] = await Promise.all([startPostgresOn(disk), startRedisPart()])
   const database = await postgres.createDatabase('chaos')
   return {
+    ...redisPart,
     postgres,
-    redis,
     database,
     disk,
+    databasePort: postgres.port,
+    prepared: true,
     stop: async () => {
-      await Promise.all([postgres.stop(), redis.stop()])
+      await Promise.all([postgres.stop(), redisPart.stop()])
       if (typeof disk !== 'string') disk.remove()
     }
   }
+}
+
+async function startOneRedis (): Promise<RedisPart> {
+  const redis = await startRedis()
+  return { redis, redisAt: null, own: {}, stop: async () => redis.stop() }
 }
 
 /** The harness puts everything where the system keeps its temporary files, and looks that up when it begins. */

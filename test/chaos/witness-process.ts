@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { servePart } from './child.ts'
 import { Random } from './random.ts'
-import { ANSWER_WITHIN_MS, RESPONSE_BYTES_MAX, UPSTREAM_TIMEOUT_MS } from './routes.ts'
+import { ANSWER_WITHIN_MS, LOOKUP_PATH, RESPONSE_BYTES_MAX, UPSTREAM_TIMEOUT_MS } from './routes.ts'
 import type { Misbehaviour, Pace, WitnessLine } from './witness.ts'
 
 const [file = '', seed = '0', given = 'usual'] = process.argv.slice(2)
@@ -57,13 +57,36 @@ async function receive (request: IncomingMessage, response: ServerResponse): Pro
     request.socket.resetAndDestroy()
     return
   }
+  if (request.method === 'GET' && (request.url ?? '').startsWith(LOOKUP_PATH)) return lookUp(misbehaviour, request, response)
   const body = createHash('sha256')
   for await (const chunk of request as AsyncIterable<Buffer>) body.update(chunk)
   const execution = ++executions
   const field = (name: string): string => String(request.headers[name] ?? '')
   await keep({ execution, record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), call: field('x-request-id'), atMs: Date.now(), scope: field('authorization'), target: request.url ?? '', body: body.digest('base64url') })
+  if (!NOT_DONE.has(misbehaviour)) books.set(field('onceway-key'), execution)
   await pause(latencyMs())
   await behave(misbehaviour, execution, request, response)
+}
+
+/** What it has done, by record: known as soon as it is on the disk. What is answered as not done is not in it. */
+const books = new Map<string, number>()
+const NOT_DONE: ReadonlySet<Misbehaviour | null> = new Set(['429', '503'])
+
+/** A question is answered as badly as everything else. */
+async function lookUp (misbehaviour: Misbehaviour | null, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  await pause(latencyMs())
+  const execution = books.get((request.url ?? '').slice(LOOKUP_PATH.length))
+  if (misbehaviour !== null && misbehaviour !== 'late') {
+    request.socket.destroy()
+    return
+  }
+  const body = Buffer.from(execution === undefined ? '{}' : bodyOf(execution, ''))
+  response.writeHead(execution === undefined ? 404 : 200, ['Content-Type', 'application/json', 'Content-Length', String(body.length)])
+  await new Promise<void>(resolve => { response.end(body, () => { resolve() }) })
+}
+
+function bodyOf (execution: number, padding: string): string {
+  return JSON.stringify({ execution, bytes: 'ÿ', padding })
 }
 
 function nextMisbehaviour (): Misbehaviour | null {
@@ -132,7 +155,7 @@ async function answer (execution: number, request: IncomingMessage, response: Se
   // Noted before its first byte: whoever settles it does so later. It needs no fsync; the process is never killed.
   lines.push(`${JSON.stringify({ execution, repliedMs: Date.now(), status } satisfies WitnessLine)}\n`)
   const padding = target.includes('large') ? 'x'.repeat(2 * RESPONSE_BYTES_MAX) : ''
-  const body = Buffer.from(JSON.stringify({ execution, bytes: 'ÿ', padding }))
+  const body = Buffer.from(bodyOf(execution, padding))
   response.writeHead(status, ['Content-Type', 'application/json', 'Content-Length', String(body.length), 'Link', '</a>', 'Link', '</b>', 'Location', `/things/${execution}`, 'Set-Cookie', 's=1', ...target.includes('bodiless') ? ['Idempotency-Policy', 'no-body'] : []])
   await new Promise<void>(resolve => { response.end(body, () => { resolve() }) })
 }

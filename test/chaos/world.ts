@@ -12,8 +12,9 @@ import type { Started } from './child.ts'
 import { Seat } from './gateways.ts'
 import type { Network } from './network-process.ts'
 import { configOf } from './routes.ts'
-import { startStores } from './stores.ts'
 import type { ChaosStores } from './stores.ts'
+import { TOPOLOGIES } from './topologies/topologies.ts'
+import type { TopologyName } from './topologies/topologies.ts'
 import type { Pace } from './witness.ts'
 import type { Witness } from './witness-process.ts'
 
@@ -38,6 +39,7 @@ export interface World {
 
 export interface WorldOptions {
   readonly seed: number
+  readonly topology: TopologyName
   readonly gateways: number
   readonly broken: string | null
   /** Connections of the narrow upstream. */
@@ -52,7 +54,7 @@ export async function startWorld (options: WorldOptions): Promise<World> {
   const [witnessFile, stampsFile] = [join(directory.path, 'witness.jsonl'), join(directory.path, 'stamps.jsonl')]
   const witness = startPart<Witness>('./witness-process.ts', [witnessFile, String(options.seed), options.pace])
   const network = startPart<Network>('./network-process.ts', [stampsFile])
-  const stores = await startStores(options.fillsDisk)
+  const stores = await TOPOLOGIES[options.topology].start(options.fillsDisk)
   const upstreamPort = await witness.ask.listen()
   const ends: Array<() => Promise<void>> = [async () => { await stores.stop() }, witness.end, network.end]
   const trouble: string[] = []
@@ -106,7 +108,7 @@ async function seatOf (number: number, { options, directory, stores, network, up
   const { ask, nameOf } = network
   const name = `gateway-${number}`
   const redisPort = await ask.open(nameOf('redis', number), stores.redis.port, null)
-  const postgresPort = await ask.open(nameOf('postgres', number), stores.postgres.port, null)
+  const postgresPort = await ask.open(nameOf('postgres', number), stores.databasePort, null)
   const upstream = await ask.open(nameOf('upstream', number), upstreamPort, name)
   const database = new URL(stores.database)
   database.port = String(postgresPort)
@@ -114,7 +116,7 @@ async function seatOf (number: number, { options, directory, stores, network, up
     name,
     directory,
     broken: options.broken,
-    config: configOf({ database: database.href, redis: `redis://127.0.0.1:${redisPort}/0`, upstream: `http://127.0.0.1:${upstream}`, connections: options.connections }),
+    config: configOf({ database: database.href, prepared: stores.prepared, redis: stores.redisAt ?? `url: "redis://127.0.0.1:${redisPort}/0"`, upstream: `http://127.0.0.1:${upstream}`, connections: options.connections }),
     onListening: async port => ask.aim(nameOf('client', number), port),
     onTrouble: what => { trouble.push(what) }
   })

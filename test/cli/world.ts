@@ -39,6 +39,7 @@ export function claimOf (key: string, quarantineMs = 0): Claim {
     leaseMs: LEASE_MS,
     unknownKeepMs: 3_600_000,
     quarantineMs,
+    question: null,
     about: { route: 'charges', method: 'POST', path: '/v1/charges', requestId: `request-${key}`, instance: 'gw-1', keyHash: keyHash(key), keyText: null }
   }
 }

@@ -20,7 +20,7 @@ test('a new name of a route orphans its records', (t) => {
 
 test('another key header, another scope, a stricter syntax and a narrower match orphan records, each with its reason', (t) => {
   const world = new ConfigWorld(t)
-  assert.match(said(world, fileWith({ policy: '{ key: { from: "header:X-Event-Id" } }' })), /the key is read from x-event-id instead of idempotency-key/)
+  assert.match(said(world, fileWith({ policy: '{ key: { from: "header:X-Event-Id" } }' })), /the key is read from header:x-event-id instead of header:idempotency-key/)
   assert.match(said(world, fileWith({ policy: '{ key: { syntax: strict } }' })), /keys that are not quoted are refused now/)
   assert.match(said(world, fileWith({ policy: '{ scope: public }' })), /the scope is public instead of credential/)
   assert.match(said(world, fileWith({ policy: '{ scope: ["header:X-Tenant"] }' })), /the scope is \[header:x-tenant\] instead of credential/)

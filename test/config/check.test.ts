@@ -7,6 +7,10 @@ function said (world: ConfigWorld, policy: string): string[] {
   return world.complaints(fileWith({ policy })).map((complaint) => complaint.replace('routes[0].idempotency.', ''))
 }
 
+function complaintsOf (world: ConfigWorld, policy: string): string {
+  return said(world, policy).join()
+}
+
 test('a scope in which nobody can be told apart is refused, unless it is called public', (t) => {
   const world = new ConfigWorld(t)
   assert.match(said(world, '{ scope: [] }').join(), /^scope: is empty, so all callers would share/)
@@ -47,8 +51,12 @@ test('the key comes in a header of its own', (t) => {
   for (const name of ['Authorization', 'Host', 'Content-Type', 'Cookie', 'Onceway-Key', 'Idempotency-Status', 'Connection']) {
     assert.match(said(world, `{ key: { from: "header:${name}" } }`).join(), /^key\.from: cannot be/, name)
   }
-  assert.match(said(world, '{ key: { from: "header:a b" } }').join(), /^key\.from: must be header:NAME/)
+  assert.match(said(world, '{ key: { from: "header:a b" } }').join(), /^key\.from: header:a b names no header/)
   assert.equal(world.load(fileWith({ policy: '{ key: { from: ["header:X-Event-Id"] } }' })).config.routes[0]?.idempotency?.key.header, 'x-event-id')
+  for (const [from, why] of [['json:id', /is no JSON pointer/], ['template:{path:id}', /names \{path:id\}, which match\.path does not have/], ['["hash:body", "query:id"]', /behind hash:body/]] as const) {
+    const written = from.startsWith('[') ? from : JSON.stringify(from)
+    assert.match(complaintsOf(world, `{ key: { from: ${written} } }`), why, from)
+  }
 })
 
 test('times that contradict each other are refused', (t) => {
@@ -160,4 +168,13 @@ test('an event loop delay that ordinary work exceeds is refused; 0s means never'
   assert.deepEqual(complaints('49ms'), ['limits.eventLoopDelay: must be at least 50ms, because ordinary work delays the loop by less; or 0s: requests are never shed'])
   assert.deepEqual(complaints('2m'), ['limits.eventLoopDelay: must be between 0s and 1m'])
   assert.deepEqual(['50ms', '0s'].map((text) => world.load(file(text)).config.limits.eventLoopDelayMs), [50, 0])
+})
+
+test('TLS to Postgres is said in one place, with files relative to this one', (t) => {
+  const world = new ConfigWorld(t)
+  const file = (tls: string, url = 'postgres://h/db'): string => fileWith({ rest: `stores: { postgres: { url: "${url}", tls: ${tls} } }` })
+  assert.match(world.load(file('{ caFile: ca.pem, certFile: /own.pem, keyFile: /own.key }')).config.stores.postgres?.tls?.caFile ?? '', /^\/.+\/ca\.pem$/)
+  assert.deepEqual(world.load(file('{}')).config.stores.postgres?.tls, { caFile: null, certFile: null, keyFile: null })
+  assert.deepEqual(world.complaints(file('{ caFile: ca.pem }', 'postgres://h/db?sslmode=require')), ['stores.postgres.tls: stands beside sslmode= in the url: give one of the two'])
+  assert.deepEqual(world.complaints(file('{ certFile: own.pem }')), ['stores.postgres.tls: needs certFile and keyFile together'])
 })

@@ -137,6 +137,16 @@ function copies (open: OpenLocks): void {
     assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), settled)
   })
 
+  test('a lock becomes one that says as which attempt its claim was acknowledged, and a renewal leaves that as it is', async t => {
+    const { store } = await open(t)
+    const id = randomBytes(32)
+    const lock = lockOf()
+    await store.lock(id, lock, LONG_MS)
+    assert.equal(await store.swap(id, lock.owner, { kind: 'lock', lock: { ...lock, attempt: 7 } }, LONG_MS), true)
+    await store.renew([{ id, owner: lock.owner }], LONG_MS)
+    assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), { kind: 'lock', lock: { ...lock, attempt: 7 } })
+  })
+
   test('an unsettled copy is deleted by its owner only', async t => {
     const { store } = await open(t)
     const [id, lock] = [randomBytes(32), lockOf()]

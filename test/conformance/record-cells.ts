@@ -79,30 +79,30 @@ export const CASES: readonly EventCase[] = [
   {
     event: 'renew',
     run: async (store, mine) => (await store.renew([tokenOf(mine)])).join(),
-    cells: { live: 'renewed ·', over: 'renewed ·' },
+    cells: { none: 'skipped ·', live: 'renewed ·', over: 'renewed ·' },
     otherwise: 'lost ·'
   },
   {
     event: 'renew by another owner',
     run: async (store, mine) => (await store.renew([tokenOf(rivalOf(mine))])).join(),
-    cells: {},
+    cells: { none: 'skipped ·' },
     otherwise: 'lost ·'
   },
   {
     event: 'renew of another attempt',
     run: async (store, mine) => (await store.renew([tokenOf(mine, 2)])).join(),
-    cells: {},
+    cells: { none: 'skipped ·' },
     otherwise: 'lost ·'
   },
   {
     event: 'lapse',
-    run: async (store, mine) => `${(await store.lapse({ ids: [mine.id], running: [], limit: 10 })).length}`,
+    run: async (store, mine) => `${(await store.lapse({ ids: [mine.id], running: [], limit: 10, still: () => true })).length}`,
     cells: { over: '1 indeterminate 1' },
     otherwise: '0 ·'
   },
   {
     event: 'lapse of an own running execution',
-    run: async (store, mine) => `${(await store.lapse({ ids: [mine.id], running: [mine.owner], limit: 10 })).length}`,
+    run: async (store, mine) => `${(await store.lapse({ ids: [mine.id], running: [mine.owner], limit: 10, still: () => true })).length}`,
     cells: {},
     otherwise: '0 ·'
   },

@@ -110,7 +110,7 @@ export function leases (open: OpenStore): void {
     const row = await rowAt(world.store, claim.id)
     assert.ok(row.leaseLeftMs !== null && row.leaseLeftMs <= 1_000, `${row.leaseLeftMs} ms left`)
     assert.equal(row.lapsed, false)
-    assert.deepEqual(await world.store.lapse({ ids: [claim.id], running: [], limit: 1 }), [], 'a lease that was just renewed is not taken')
+    assert.deepEqual(await world.store.lapse({ ids: [claim.id], running: [], limit: 1, still: () => true }), [], 'a lease that was just renewed is not taken')
   })
 
   test('renewals answer in the order of the tokens', async t => {
@@ -118,8 +118,16 @@ export function leases (open: OpenStore): void {
     const [first, second, third, unknown] = [claimOf(), claimOf(), claimOf(), claimOf()]
     for (const claim of [third, first, second]) await store.insert(claim)
     await store.settle(settlementOf(tokenOf(second), 'completed'))
-    assert.deepEqual(await store.renew([tokenOf(third), tokenOf(second), tokenOf(unknown), tokenOf(first)]), ['renewed', 'lost', 'lost', 'renewed'])
+    assert.deepEqual(await store.renew([tokenOf(third), tokenOf(second), tokenOf(unknown), tokenOf(first)]), ['renewed', 'lost', 'skipped', 'renewed'])
     assert.deepEqual(await store.renew([]), [])
+  })
+
+  test('an order to lapse that does not hold any more when the store is reached lapses nothing', async t => {
+    const world = await open(t)
+    const claim = await bring(world, 'over')
+    let asked = 0
+    assert.deepEqual(await world.store.lapse({ ids: null, running: [], limit: 10, still: () => { asked++; return false } }), [])
+    assert.deepEqual([(await rowAt(world.store, claim.id)).state, asked > 0], ['claimed', true])
   })
 
   test('a lease that is over lapses to indeterminate for as long as its own row says', async t => {
@@ -127,7 +135,7 @@ export function leases (open: OpenStore): void {
     const claim = claimOf({ leaseMs: SHORT_MS, unknownKeepMs: 4_000_000, about: { ...claimOf().about, route: 'refunds', requestId: 'req-9' } })
     await world.store.insert(claim)
     await untilLapsed(world, claim)
-    assert.deepEqual(await world.store.lapse({ ids: null, running: [], limit: 10 }), [{ id: claim.id, route: 'refunds', requestId: 'req-9', attempt: 1 }])
+    assert.deepEqual(await world.store.lapse({ ids: null, running: [], limit: 10, still: () => true }), [{ id: claim.id, route: 'refunds', requestId: 'req-9', attempt: 1 }])
     const { state, owner, attempt, settledBy, reason, keepLeftMs, leaseLeftMs } = await rowAt(world.store, claim.id)
     assert.deepEqual({ state, owner, attempt, settledBy, stage: reason?.stage, leaseLeftMs }, { state: 'indeterminate', owner: claim.owner, attempt: 1, settledBy: 'lease', stage: 'lease', leaseLeftMs: null })
     assert.ok(keepLeftMs !== null && keepLeftMs > 3_900_000 && keepLeftMs <= 4_000_000, `${keepLeftMs} ms kept`)
@@ -138,7 +146,7 @@ export function leases (open: OpenStore): void {
     const own = await bring(world, 'over')
     const live = await bring(world, 'live')
     const dead = await Promise.all([1, 2, 3].map(() => bring(world, 'over')))
-    const order = { ids: null, running: [own.owner], limit: 2 }
+    const order = { ids: null, running: [own.owner], limit: 2, still: () => true }
     assert.equal((await world.store.lapse(order)).length, 2)
     assert.equal((await world.store.lapse(order)).length, 1)
     assert.equal((await world.store.lapse(order)).length, 0)
@@ -149,7 +157,7 @@ export function leases (open: OpenStore): void {
   test('a claimant lapses only the record it asked for', async t => {
     const world = await open(t)
     const [wanted, other] = await Promise.all([bring(world, 'over'), bring(world, 'over')])
-    assert.deepEqual((await world.store.lapse({ ids: [wanted.id], running: [], limit: 10 })).map(({ id }) => id), [wanted.id])
+    assert.deepEqual((await world.store.lapse({ ids: [wanted.id], running: [], limit: 10, still: () => true })).map(({ id }) => id), [wanted.id])
     assert.equal((await rowAt(world.store, other.id)).state, 'claimed')
   })
 }

@@ -7,6 +7,7 @@ import { describe, test } from 'node:test'
 import { StoreUnavailable } from '../../src/errors.ts'
 import { CASES, drive, expected } from './record-cells.ts'
 import { claims, leases } from './record-claims.ts'
+import { probing } from './record-probes.ts'
 import { operators, settling } from './record-settles.ts'
 import { bring, claimOf, rivalOf, rowAt } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
@@ -24,6 +25,7 @@ export function recordStoreConformance (name: string, open: OpenStore): void {
   describe(`${name}: leases`, () => { leases(open) })
   describe(`${name}: settling`, () => { settling(open) })
   describe(`${name}: operators`, () => { operators(open) })
+  describe(`${name}: probes`, () => { probing(open) })
   describe(`${name}: the store itself`, () => { itself(open) })
 }
 

@@ -38,6 +38,7 @@ export function claimOf (over: Partial<Claim> = {}): Claim {
     leaseMs: LONG_MS,
     unknownKeepMs: LONG_MS,
     quarantineMs: 0,
+    question: null,
     about: {
       route: 'charges',
       method: 'POST',
@@ -77,7 +78,7 @@ export function settlementOf (token: Token, outcome: SettledState, over: Partial
 export function resolutionOf (token: Token, outcome: Resolution['outcome'], over: Partial<Resolution> = {}): Resolution {
   const { keepMs, status, headers, body } = settlementOf(token, outcome)
   const audit = { action: outcome === 'released' ? 'release' : 'resolve', who: 'ops@example.com', why: 'looked it up' } as const
-  return { token, outcome, keepMs, status, headers, body, by: 'operator', audit, ...over }
+  return { token, outcome, keepMs, status, headers, body, by: 'operator', tries: null, audit, ...over }
 }
 
 export const PLACES = [

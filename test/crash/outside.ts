@@ -26,6 +26,12 @@ export type Behaviour =
   | { readonly kind: 'break', readonly afterMs: number }
   | { readonly kind: 'silence' }
 
+/** What it keeps of what it did, for who asks later. */
+export interface Bookkeeper {
+  readonly enter: (record: string, execution: number, behaviour: Exclude<Behaviour, { kind: 'refuse' }>, answer: Answer, nowMs: number) => void
+  readonly answer: (record: string, nowMs: number) => UpstreamResult
+}
+
 /** From dispatch to the first byte. */
 const CONNECT_MS = 1
 
@@ -33,15 +39,17 @@ export class SimulatedUpstream implements Upstream {
   readonly #timeline: Timeline
   readonly #note: (event: HistoryEvent) => void
   readonly #script: (turn: number) => Behaviour
+  readonly #books: Bookkeeper | null
   readonly #turns = new Map<string, number>()
   /** Its books: every whole answer that it gave, by execution. */
   readonly answers = new Map<number, Answer>()
   #executions = 0
 
-  constructor (timeline: Timeline, note: (event: HistoryEvent) => void, script: (turn: number) => Behaviour) {
+  constructor (timeline: Timeline, note: (event: HistoryEvent) => void, script: (turn: number) => Behaviour, books: Bookkeeper | null = null) {
     this.#timeline = timeline
     this.#note = note
     this.#script = script
+    this.#books = books
   }
 
   async close (): Promise<void> {}
@@ -64,10 +72,18 @@ export class SimulatedUpstream implements Upstream {
 
   /** A connection is there: the last point before sending is now. `wireMs`: from there to the upstream; what is returned makes it arrive at once. */
   begin (request: UpstreamRequest, maySend: () => boolean, tell: (result: UpstreamResult) => void, wireMs = 0): () => void {
+    if (request.method === 'GET') return this.#asked(request, maySend, tell)
     const behaviour = this.#behaviour(request)
     if (behaviour.kind === 'refuse') tell({ kind: 'unsent', code: 'ECONNREFUSED' })
     else if (!maySend()) tell({ kind: 'unsent', code: 'LEASE' })
     else return this.#onTheWire(wireMs, () => { this.#execute(request, behaviour, tell) })
+    return () => {}
+  }
+
+  /** What became of a record: said at once, from the books. */
+  #asked ({ headers }: UpstreamRequest, maySend: () => boolean, tell: (result: UpstreamResult) => void): () => void {
+    if (!maySend()) tell({ kind: 'unsent', code: 'LEASE' })
+    else tell(this.#books?.answer(headerValue(headers, 'onceway-key') ?? '', this.#timeline.nowMs) ?? { kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
     return () => {}
   }
 
@@ -94,13 +110,15 @@ export class SimulatedUpstream implements Upstream {
     const execution = ++this.#executions
     const field = (name: string): string => headerValue(request.headers, name) ?? ''
     this.#note({ kind: 'sent', atMs: this.#timeline.nowMs, execution, call: field('x-request-id'), record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), scope: field('authorization'), asked: request.body.toString() })
+    const body = Buffer.from(JSON.stringify({ execution, bytes: 'ÿ\0' }))
+    const headers = [...ANSWER_HEADERS, 'Location', `/things/${execution}`, ...behaviour.kind === 'answer' ? behaviour.headers ?? [] : []]
+    this.#books?.enter(field('onceway-key'), execution, behaviour, { status: 201, headers, body }, this.#timeline.nowMs)
     if (behaviour.kind === 'silence') return
     this.#timeline.after(behaviour.afterMs, () => {
       if (behaviour.kind === 'break') return tell({ kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
       this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: behaviour.kind === 'stream' ? 'keep' : behaviour.means })
-      const body = Buffer.from(JSON.stringify({ execution, bytes: 'ÿ\0' }))
       if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]) })
-      const answer: Answer = { status: behaviour.status, headers: [...ANSWER_HEADERS, 'Location', `/things/${execution}`, ...behaviour.headers ?? []], body }
+      const answer: Answer = { status: behaviour.status, headers, body }
       this.answers.set(execution, answer)
       tell({ kind: 'answer', answer })
     })

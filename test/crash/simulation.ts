@@ -162,6 +162,7 @@ class Simulation {
       limits: { executions: 100, waiters: 100, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 32 * 1024 * 1024 },
       claimWithinMs: CLAIM_WITHIN_MS,
       longestLeaseMs: LEASE_MS,
+      probed: new Map(),
       copyTtlMs: 60_000
     })
     heartbeat(gateway).start()

@@ -51,6 +51,15 @@ export function watched (records: RecordStore, owners: Map<string, Claim>, note:
       noteSettle(settlement, result)
       return result
     },
+    // Only what a probe says comes this way; an operator of a simulation writes down himself what he did.
+    resolve: async resolution => {
+      const result = await records.resolve(resolution)
+      if (result.kind !== 'done') return result
+      const { token, outcome, keepMs, by } = resolution
+      settled.add(nameOf(token.id))
+      note({ kind: 'settled', atMs: nowMs(), record: nameOf(token.id), owner: nameOf(token.owner), attempt: token.attempt, outcome, by, keepMs, print: printOfSettled(resolution) })
+      return result
+    },
     lapse: async order => {
       const lapsed = await records.lapse(order)
       for (const each of lapsed) {
@@ -82,6 +91,8 @@ export function passing (records: RecordStore): RecordStore {
     settleLost: (settlement, claim, ageMs) => records.settleLost(settlement, claim, ageMs),
     lapse: order => records.lapse(order),
     sweep: limit => records.sweep(limit),
+    takeProbes: order => records.takeProbes(order),
+    noteProbe: note => records.noteProbe(note),
     unresolved: () => records.unresolved(),
     list: filter => records.list(filter),
     resolve: resolution => records.resolve(resolution),

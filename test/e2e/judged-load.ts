@@ -9,7 +9,7 @@ import { judge } from '../chaos/judge.ts'
 import type { Judgement } from '../chaos/judge.ts'
 import { Ledger, wishOf } from '../chaos/ledger.ts'
 import type { Wish } from '../chaos/ledger.ts'
-import { ROUTES } from '../chaos/routes.ts'
+import { LOOKUP_PATH, ROUTES } from '../chaos/routes.ts'
 import type { ChaosRoute } from '../chaos/routes.ts'
 import type { WitnessLine } from '../chaos/witness.ts'
 import { startWitness } from '../harness/witness.ts'
@@ -25,8 +25,16 @@ const UPSTREAM_MS = 30
 /** An upstream that writes down what reached it, and when it answered. */
 export async function startJudgedWitness (): Promise<Witness & { readonly lines: readonly WitnessLine[] }> {
   const lines: WitnessLine[] = []
+  /** What it has done, by record: it may be asked. */
+  const books = new Map<string, number>()
   const witness = await startWitness((seen, response, _socket, execution) => {
     const field = (name: string): string => String(seen.headers[name])
+    if (seen.method === 'GET' && seen.target.startsWith(LOOKUP_PATH)) {
+      const done = books.get(seen.target.slice(LOOKUP_PATH.length))
+      response.writeHead(done === undefined ? 404 : 200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ execution: done }))
+      return
+    }
+    books.set(field('onceway-key'), execution)
     const body = createHash('sha256').update(seen.body).digest('base64url')
     lines.push({ execution, record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), call: field('x-request-id'), atMs: Date.now(), scope: field('authorization'), target: seen.target, body })
     setTimeout(() => {

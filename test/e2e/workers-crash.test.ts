@@ -38,7 +38,7 @@ describe('workers that die', needs('postgres', 'redis'), () => {
     const witness = await startJudgedWitness()
     t.after(() => witness.close())
     const database = await servers.postgres.createDatabase('killed')
-    const config = `${chaosConfigOf({ database, redis: servers.redis.url, upstream: witness.url, connections: 64 }).replace('level: warn', 'level: info')}\nworkers: 2\n`
+    const config = `${chaosConfigOf({ database, redis: `url: "${servers.redis.url}"`, upstream: witness.url, connections: 64 }).replace('level: warn', 'level: info')}\nworkers: 2\n`
     const gateway = await startProcess(t, { config })
     await untilReady(gateway)
     await installAudit(database)

@@ -13,6 +13,7 @@ export async function startServers (): Promise<Servers> {
 
 export interface ConfigOptions {
   readonly database: string
+  /** A URL, or the whole block in braces. */
   readonly redis: string | null
   readonly upstream: string
   /** YAML of the route's idempotency block, one line. */
@@ -29,7 +30,7 @@ listen: { host: 127.0.0.1, port: 0 }
 admin: { host: 127.0.0.1, port: 0 }
 stores:
   postgres: { url: "${options.database}" }
-${options.redis === null ? '' : `  redis: { url: "${options.redis}" }`}
+${options.redis === null ? '' : `  redis: ${options.redis.startsWith('{') ? options.redis : `{ url: "${options.redis}" }`}`}
 drain: { delay: 0s, timeout: 5s }
 ${options.more ?? ''}
 upstreams:

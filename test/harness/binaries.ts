@@ -13,7 +13,13 @@ export type Source =
   | { readonly kind: 'docker' }
   | { readonly kind: 'none', readonly why: string }
 
-export type Tool = 'wrk' | 'nginx'
+/** The packages of Debian that each one is in. gcc is of no use without the C library's headers. */
+const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'] } as const
+export type Tool = keyof typeof TOOLS
+
+export function isTool (name: string): name is Tool {
+  return Object.hasOwn(TOOLS, name)
+}
 
 const found = new Map<string, Source>()
 
@@ -28,15 +34,29 @@ export function findServer (server: 'postgres' | 'redis'): Source {
   return source
 }
 
-/** What a benchmark needs beside servers: a program of Debian's, on the path or by apt; no container stands in for it. */
+/** A Postgres of our own whose files are ours to name, with what copies it: no container and no npm package has that. */
+export function findPostgresTools (): Source {
+  const source = findServer('postgres')
+  if (source.kind === 'binaries' && runs(source.directory, 'pg_basebackup')) return source
+  return { kind: 'none', why: 'no postgres with pg_basebackup beside it, on the path or from apt' }
+}
+
+/** What tests and benchmarks need beside servers: a program of Debian's, on the path or by apt; no container stands in for it. */
 export function findTool (tool: Tool): Source {
   const known = found.get(tool)
   if (known !== undefined) return known
-  const look = (): string | null => pathDirectories().find((directory) => runs(directory, tool)) ?? null
-  const directory = look() ?? (installWithApt([tool]) ? look() : null)
-  const source: Source = directory === null ? { kind: 'none', why: `no ${tool} on the path, none from apt (the package is called ${tool})` } : { kind: 'binaries', directory }
+  const packages = TOOLS[tool]
+  const look = (): string | null => pathDirectories().find((directory) => runs(directory, tool) && (tool !== 'gcc' || compiles(directory))) ?? null
+  const directory = look() ?? (installWithApt([...packages]) ? look() : null)
+  const source: Source = directory === null ? { kind: 'none', why: `no ${tool} on the path, none from apt (${packages.join(', ')})` } : { kind: 'binaries', directory }
   found.set(tool, source)
   return source
+}
+
+/** It refuses the first setting that it does not know: that of TLS, or else the one that nobody knows. */
+export function speaksTls (directory: string): boolean {
+  const { stdout, stderr } = spawnSync(join(directory, 'redis-server'), ['--tls-session-caching', 'no', '--no-such-setting', '1'], { encoding: 'utf8', timeout: 10_000 })
+  return !`${stdout}${stderr}`.includes('tls-session-caching')
 }
 
 function find (look: () => string | null, packages: string[], names: string): Source {
@@ -97,6 +117,11 @@ function runs (directory: string, name: string): boolean {
     accessSync(join(directory, name), constants.X_OK)
     return true
   } catch { return false }
+}
+
+/** A compiler is often there without anything to compile against. */
+function compiles (directory: string): boolean {
+  return spawnSync(join(directory, 'gcc'), ['-E', '-x', 'c', '-'], { input: '#include <stdio.h>\n', stdio: ['pipe', 'ignore', 'ignore'] }).status === 0
 }
 
 function installWithApt (packages: string[]): boolean {

@@ -102,7 +102,7 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
     yield * sentUnclaimed(view, life)
     const bound = life.sendings.find(({ execution }) => view.replies.get(execution)?.means !== 'release')
     const again = bound === undefined ? undefined : life.sendings.find(({ place }) => place > bound.place && !releasedByHand(life, bound.place, place))
-    if (again !== undefined && view.rules(life).unknown === 'hold') {
+    if (again !== undefined && view.rules(life).unknown !== 'retry') {
       yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound?.execution}, which did not end as released` }
     }
   }

@@ -9,8 +9,10 @@ import { promisify } from 'node:util'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
 import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
+import { reconciler } from '../../src/background/reconciler.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import { PeerTrust } from '../../src/http/peer.ts'
 import { createServer } from '../../src/http/server.ts'
@@ -49,13 +51,14 @@ export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = 
 export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
   return {
     profile: 'api',
-    key: { header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
+    key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
     scope: { kind: 'credential', anonymous: true, cookies: 'refuse' },
     jwt: null,
     fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
     inFlight: { waitMs: 0, status: 409 },
     answerWithinMs: 10_000,
     unknown: 'hold',
+    probe: null,
     keep: { statuses: new Map(), body: true, requestBytesMax: 1024 * 1024, responseBytesMax: 256 * 1024, dropHeaders: new Set(), keepHeaders: new Set() },
     retentionMs: 3_600_000,
     unknownRetentionMs: 7_200_000,
@@ -108,6 +111,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     meter: countingMeter(),
     log: SILENT,
     instance: 'test',
+    probed: probedRoutes(routes),
     limits: { executions: 1_000, waiters: 1_000, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
     claimWithinMs: 2_000,
     longestLeaseMs: Math.max(...leases, 1),
@@ -116,7 +120,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
   }
   const gateway = new Gateway(world, Math.min(...leases))
   const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
-  const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start()] : []
+  const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start()] : []
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
   const close = async (): Promise<void> => {

@@ -3,10 +3,16 @@
  * name, with the reason, and counted by the runner; with CI=true it is a failure of the file instead.
  */
 import { test } from 'node:test'
-import { findServer, findTool } from './binaries.ts'
+import { findPostgresTools, findServer, findTool, isTool, speaksTls } from './binaries.ts'
+import type { Source, Tool } from './binaries.ts'
 
-/** 'own …': one that may be killed, restarted and paused, not one that an environment variable points to. */
-export type Need = 'postgres' | 'redis' | 'own postgres' | 'own redis' | 'wrk' | 'nginx'
+/**
+ * 'own …': one that may be killed, restarted and paused, not one that an environment variable points to. 'postgres tools':
+ * such a one that can also be copied, and be given files. 'redis sentinel', 'redis cluster', 'redis tls': redis-server as a
+ * program on this machine (they tell each other their ports), and openssl.
+ */
+export type Need = 'postgres' | 'redis' | 'own postgres' | 'own redis' | 'postgres tools' | RedisProgram | Tool
+type RedisProgram = 'redis sentinel' | 'redis cluster' | 'redis tls'
 
 export function needs (...wanted: readonly Need[]): { skip: string } | { skip: false } {
   const reasons = wanted.map(missing).filter((reason) => reason !== null)
@@ -19,17 +25,30 @@ export function needs (...wanted: readonly Need[]): { skip: string } | { skip: f
 }
 
 function missing (need: Need): string | null {
-  if (need === 'wrk' || need === 'nginx') {
-    const source = findTool(need)
-    return source.kind === 'none' ? `needs ${need}: ${source.why}` : null
-  }
+  if (isTool(need)) return whyNot(need, findTool(need))
+  if (need === 'postgres tools') return missing('own postgres') ?? whyNot(need, findPostgresTools())
+  if (need === 'redis sentinel' || need === 'redis cluster' || need === 'redis tls') return missingProgram(need)
   const server = need.endsWith('postgres') ? 'postgres' : 'redis'
   const variable = givenBy(server)
   if (variable !== null) {
     return need.startsWith('own') ? `needs a ${server} of its own, and ${variable} gives one that is not` : null
   }
-  const source = findServer(server)
-  return source.kind === 'none' ? `needs ${server}: ${source.why}` : null
+  return whyNot(server, findServer(server))
+}
+
+function whyNot (name: string, source: Source): string | null {
+  return source.kind === 'none' ? `needs ${name}: ${source.why}` : null
+}
+
+function missingProgram (need: RedisProgram): string | null {
+  const source = findServer('redis')
+  if (source.kind === 'none') return `needs ${need}: ${source.why}`
+  if (givenBy('redis') !== null) return `needs ${need}, and TEST_REDIS_URL gives one server that is not ours`
+  if (source.kind === 'docker') return `needs ${need}: redis-server as a program, and not in a container`
+  if (need !== 'redis tls') return null
+  const openssl = findTool('openssl')
+  if (openssl.kind === 'none') return `needs ${need}: ${openssl.why}`
+  return speaksTls(source.directory) ? null : `needs ${need}: this redis-server was built without TLS`
 }
 
 function givenBy (server: 'postgres' | 'redis'): string | null {

@@ -33,8 +33,9 @@ export interface PostgresServer {
   createDatabase: (name: string) => Promise<string>
 }
 
-const USER = 'onceway'
-const PASSWORD = 'of-the-test'
+/** The superuser of every cluster that is made here. */
+export const USER = 'onceway'
+export const PASSWORD = 'of-the-test'
 /** A cold start with recovery on a slow disk; a warm one takes a tenth of a second. */
 const START_MS_MAX = 30_000
 /** Small memory, no sockets outside 127.0.0.1; durability as in production, since tests kill it. */
@@ -62,6 +63,19 @@ async function startBinaries (binaries: string, more: readonly string[]): Promis
   cpSync(template(binaries, user), cluster, { recursive: true })
   chmodSync(cluster, 0o700)
   own(directory, cluster, user)
+  return serveCluster({ binaries, directory, cluster, user, more })
+}
+
+/** A directory that Postgres can be started on, and as whom. */
+export interface Cluster {
+  readonly binaries: string
+  readonly directory: Directory
+  readonly cluster: string
+  readonly user: User | undefined
+  readonly more: readonly string[]
+}
+
+export async function serveCluster ({ binaries, directory, cluster, user, more }: Cluster): Promise<PostgresServer> {
   const port = await freePort()
   const start = () => launch({
     file: join(binaries, 'postgres'),
@@ -123,7 +137,7 @@ function makeTemplate (binaries: string, user: User | undefined, made: string) {
   directory.remove()
 }
 
-function own (directory: Directory, path: string, user: User | undefined) {
+export function own (directory: Directory, path: string, user: User | undefined) {
   if (user === undefined) return
   chownSync(directory.path, user.uid, user.gid)
   chownAll(path, user)

@@ -6,7 +6,7 @@ import { createAdmin } from '../../src/http/admin.ts'
 import type { AdminOptions, Readiness } from '../../src/http/admin.ts'
 import { createMetrics } from '../../src/telemetry/metrics.ts'
 
-const READY: Readiness = { phase: 'ready', degraded: [], blocked: null }
+const READY: Readiness = { phase: 'ready', degraded: [], blocked: null, standing: null }
 
 async function adminWith (t: TestContext, readiness: () => Readiness, options: Partial<AdminOptions> = {}): Promise<string> {
   const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
@@ -37,6 +37,12 @@ test('it is not ready while starting, draining, or with a schema that cannot be 
   assert.deepEqual(await says({ ...READY, phase: 'starting' }), { status: 503, body: { status: 'starting', degraded: [] } })
   assert.deepEqual(await says({ ...READY, phase: 'draining', degraded: ['redis'] }), { status: 503, body: { status: 'draining', degraded: ['redis'] } })
   assert.deepEqual(await says({ ...READY, phase: 'starting', blocked: 'The schema is newer.' }), { status: 503, body: { status: 'blocked', degraded: [], reason: 'The schema is newer.' } })
+})
+
+test('which promise holds stands beside the status, once it is known', async (t) => {
+  const standing = { promise: 'weakened' as const, reasons: ['fsync-off' as const], remarks: ['redis-evicts' as const] }
+  const url = await adminWith(t, () => ({ ...READY, standing }))
+  assert.deepEqual(await ask(`${url}/readyz`), { status: 200, body: { status: 'ready', degraded: [], ...standing } })
 })
 
 test('a lost store is 200 with its name, or 503 where readiness is strict', async (t) => {

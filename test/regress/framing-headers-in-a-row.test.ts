@@ -21,7 +21,7 @@ async function resolve ({ records, inner }: Shared, { ask }: Process, status: nu
   await inner.insert({ ...claim, owner: token.owner })
   await inner.settle({ token, outcome: 'indeterminate', keepMs: 60_000, status: null, headers: null, body: null, reason: { stage: 'during', code: 'ECONNRESET' } })
   const audit = { action: 'resolve', who: 'ada', why: 'found in the ledger' } as const
-  const done = await inner.resolve({ token, outcome: 'completed', keepMs: 60_000, status, headers: encodeHeaders(headers), body: Buffer.from(BODY), by: 'operator', audit })
+  const done = await inner.resolve({ token, outcome: 'completed', keepMs: 60_000, status, headers: encodeHeaders(headers), body: Buffer.from(BODY), by: 'operator', tries: null, audit })
   assert.equal(done.kind, 'done')
 }
 

@@ -34,7 +34,7 @@ class Connection extends EventEmitter {
 
 function start (standsWithinMs: number): { readonly wakes: Wakes, readonly connection: Connection } {
   const connection = new Connection()
-  return { connection, wakes: new Wakes({ connect: () => connection as unknown as Redis, standsWithinMs }) }
+  return { connection, wakes: new Wakes({ connect: () => connection as unknown as Redis, standsWithinMs, onForbidden () {} }) }
 }
 
 async function openAndCancel (wakes: Wakes, count: number): Promise<void> {

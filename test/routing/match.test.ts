@@ -7,9 +7,10 @@ import { compileRoutes, hides } from '../../src/routing/match.ts'
 const upstream: UpstreamPolicy = { name: 'u', origin: 'http://127.0.0.1:1', timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, host: 'upstream', requestHeaders: [] }
 const guard: IdempotencyPolicy = {
   profile: 'api',
-  key: { header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
+  key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
   scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
   jwt: null,
+  probe: null,
   fingerprint: { of: [], body: 'none' },
   inFlight: { waitMs: 0, status: 409 },
   answerWithinMs: 1,

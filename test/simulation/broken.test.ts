@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { breakNamed, LIES } from '../broken/breaks.ts'
+import { PROBES } from '../broken/probes.ts'
 
 const SCHEDULES_MAX = 10_000
 
@@ -17,13 +18,13 @@ function runBroken (name: string, args: readonly string[]): { readonly status: n
   })
 }
 
-for (const name of LIES) {
+for (const name of [...LIES, ...PROBES.map(each => each.name)]) {
   const { does, breaks } = breakNamed(name)
   test(`a gateway that ${does} is caught`, t => {
     const { status, stdout, stderr } = runBroken(name, ['--schedules', String(SCHEDULES_MAX), '--workers', '1', '--until-wrong'])
     assert.equal(status, 1, stdout + stderr)
     const [, seed = '', said = ''] = /^seed (\d+) \([^)]*\): (.*)$/m.exec(stdout) ?? []
-    const broken = new Set(Array.from(said.matchAll(/\b([IP]\d+): /g), ([, rule]) => rule))
+    const broken = new Set(Array.from(said.matchAll(/\b([IP]\d+|trouble): /g), ([, rule]) => rule))
     assert.ok(breaks.some(rule => broken.has(rule)), `none of ${breaks.join(', ')}: ${said}`)
     assert.match(stdout, new RegExp(`npm run simulate -- --replay ${seed}$`, 'm'))
     t.diagnostic(`after ${/^\d+/.exec(stdout)?.[0]} schedules: ${Array.from(broken).join(', ')}`)

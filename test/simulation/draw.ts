@@ -4,6 +4,7 @@
  * clients, few faults, so that many schedules can be played and a failure can be read.
  */
 import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { ProbePolicy } from '../../src/core/probe.ts'
 import type { Behaviour } from '../crash/outside.ts'
 import { Chance } from './chance.ts'
 import type { Machine, Schedule, SimulatedClient } from './schedule.ts'
@@ -21,10 +22,11 @@ export function scheduleOf (seed: number): Schedule {
   const { faults, operator = [], ...leaning } = theme.lean(draft)
   const clients = clientsOf(draft, theme.name === 'amnesia')
   const policy = policyOf(draft)
+  const probed = probedPolicy(seed, policy, upstreamTimeoutMs)
   return {
     seed,
     theme: theme.name,
-    policy,
+    policy: probed ?? policy,
     upstreamTimeoutMs,
     claimWithinMs: draft.claimWithinMs,
     copyTtlMs: chance.one([1_000, 4_000, 60_000]),
@@ -34,7 +36,8 @@ export function scheduleOf (seed: number): Schedule {
     machines: Array.from({ length: gateways }, () => machineOf(chance)),
     network: networkOf(draft),
     clients,
-    script: scriptOf(draft).map(behaviour => policy.profile === 'relay' ? relayed(behaviour) : behaviour),
+    script: scriptOf(draft).map(behaviour => policy.profile === 'relay' ? relayed(behaviour) : behaviour).map(behaviour => probed === null ? behaviour : within(behaviour, upstreamTimeoutMs)),
+    lagMaxMs: leaseMs + Math.round(upstreamTimeoutMs * LAG_SHARE),
     poolMs: Array.from({ length: 3 }, () => chance.weighted([[8, 0], [1, chance.whole(1, leaseMs)], [1, chance.whole(leaseMs, 2 * leaseMs)]])),
     faults,
     operator: operator.length > 0 || !chance.hit(0.08) ? operator : [operatorAct(chance)],
@@ -55,6 +58,39 @@ function policyOf ({ chance, leaseMs, upstreamTimeoutMs }: Draft): Schedule['pol
     unknownRetentionMs: chance.weighted([[1, unknownMinMs], [5, 300_000]]),
     onMismatch: { action: chance.hit(0.15) ? 'replay' : 'reject', status: 422 }
   }
+}
+
+/** Stream of a seed that says who asks: what is drawn otherwise stays as it is. */
+const PROBE_STREAM = 3
+const PROBED_SHARE = 0.3
+/** Of confirmAfter: how far the copies of the upstream's books may lag behind, on top of a lease. */
+const LAG_SHARE = 0.9
+
+/** Beyond the end of every run: what is never asked about stays there to be seen. */
+const UNKNOWN_KEPT_MS = 3_600_000
+
+/** null: nobody asks the upstream what became of a request. */
+function probedPolicy (seed: number, policy: Schedule['policy'], upstreamTimeoutMs: number): Schedule['policy'] | null {
+  const chance = new Chance(seed, PROBE_STREAM)
+  if (!chance.hit(PROBED_SHARE)) return null
+  const confirmAfterMs = upstreamTimeoutMs
+  const probe: ProbePolicy = {
+    method: 'GET',
+    path: [{ kind: 'text', text: '/lookup/' }, { kind: 'record' }],
+    headers: [],
+    timeoutMs: 500,
+    found: { statuses: [200], adopt: null, replayStatus: 201 },
+    notFound: [404],
+    confirmAfterMs,
+    intervalMs: chance.one([100, 1_000]),
+    giveUpAfterMs: 3_600_000
+  }
+  return { ...policy, unknown: 'probe', probe, unknownRetentionMs: Math.max(UNKNOWN_KEPT_MS, upstreamTimeoutMs + policy.leaseMs + confirmAfterMs) }
+}
+
+/** Who asks must know how long the upstream can be at work: no longer than its timeout (config/probe.ts). */
+function within (behaviour: Behaviour, upstreamTimeoutMs: number): Behaviour {
+  return 'afterMs' in behaviour ? { ...behaviour, afterMs: Math.min(behaviour.afterMs, upstreamTimeoutMs) } : behaviour
 }
 
 /** Whole days off; a crystal's error, and some. */

@@ -13,11 +13,13 @@ export interface Wrong {
   readonly detail: string
 }
 
-export function wrongsOf (schedule: Schedule, history: History, trouble: readonly string[]): Wrong[] {
+/** `done`: executions that the upstream has really done. */
+export function wrongsOf (schedule: Schedule, history: History, done: ReadonlySet<number>, trouble: readonly string[]): Wrong[] {
   return [
     ...violationsOf(history).map(({ invariant, detail }) => ({ rule: invariant, detail })),
     ...staleReplays(history),
     ...unknownUnsent(schedule, history),
+    ...doneTwice(schedule, history, done),
     ...trouble.map(detail => ({ rule: 'trouble', detail }))
   ]
 }
@@ -35,6 +37,17 @@ function staleReplays (history: History): Wrong[] {
     const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
     return stale ? [{ rule: 'P10', detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
   }))
+}
+
+/** I12: who asks the upstream has it do nothing twice, whatever it says of itself while it is at work. An operator who releases is believed. */
+function doneTwice ({ policy }: Schedule, history: History, done: ReadonlySet<number>): Wrong[] {
+  if (policy.unknown !== 'probe') return []
+  return Array.from(livesOf(history).values()).flat().flatMap(({ record, number, sendings, settles }) => {
+    const twice = sendings.filter(({ execution }) => done.has(execution))
+    const byHand = settles.some(({ by, outcome }) => by === 'operator' && outcome === 'released')
+    if (twice.length < 2 || byHand) return []
+    return [{ rule: 'I12', detail: `record ${record.slice(0, 8)}, life ${number}: the upstream did executions ${twice.map(({ execution }) => execution).join(' and ')}` }]
+  })
 }
 
 /** Faults after which nobody is left who could say in time that nothing was sent. */

@@ -60,7 +60,7 @@ export class Operator {
   async #resolve (row: RecordDetail, told: Pick<Resolution, 'outcome' | 'status' | 'headers' | 'body'>): Promise<boolean> {
     const { records, route, keeper, timeline } = this.#options
     const keepMs = route.idempotency.retentionMs
-    const result = await records.resolve({ ...told, token: row, keepMs, by: 'operator', audit: { action: told.outcome === 'released' ? 'release' : 'resolve', who: 'operator', why: 'simulated' } })
+    const result = await records.resolve({ ...told, token: row, keepMs, by: 'operator', tries: null, audit: { action: told.outcome === 'released' ? 'release' : 'resolve', who: 'operator', why: 'simulated' } })
     if (result.kind !== 'done') return false
     keeper.note({ kind: 'settled', atMs: timeline.nowMs, record: nameOf(row.id), owner: nameOf(row.owner), attempt: row.attempt, outcome: told.outcome, by: 'operator', keepMs, print: printOfSettled(told) })
     return true

@@ -3,7 +3,7 @@
  * read from the history; what the history does not show is told by the wires and by the gateway's own meter and log.
  */
 import type { Log, Meter } from '../../src/ports.ts'
-import type { ClaimResult, Lapsed, LapseOrder, LockResult, SettleResult } from '../../src/ports.ts'
+import type { ClaimResult, Lapsed, LapseOrder, LockResult, ProbeResult, SettleResult } from '../../src/ports.ts'
 import type { Settlement } from '../../src/core/record.ts'
 import type { EventOf, HistoryEvent } from '../harness/history.ts'
 import type { SimulatedProcess } from './process.ts'
@@ -19,7 +19,8 @@ export const TURNS = [
   'replayed from redis', 'replayed from the row', 'waited in flight', 'watched another process', 'mismatch', 'mismatch in flight',
   'consumed', 'tombstone told', 'hop answer', 'outcome unknown told', 'client left', 'client left its own execution', 'queued beyond the lease',
   'new life', 'swept', 'overloaded',
-  'operator completed', 'operator consumed', 'operator released', 'late answer after a release by hand', 'operator deleted'
+  'operator completed', 'operator consumed', 'operator released', 'late answer after a release by hand', 'operator deleted',
+  'probe found', 'probe found nothing', 'probe released', 'probe overtaken'
 ] as const
 export type Turn = typeof TURNS[number]
 
@@ -44,6 +45,7 @@ export class Reach {
       settleRetried: () => { this.turns.add('settle tried again') },
       answeredUnsettled: () => { this.turns.add('answer given unsettled') },
       indeterminate: (_, stage) => { if (stage === 'hop') this.turns.add('hop answer') },
+      probed: (_, result) => { const turn = PROBED[result]; if (turn !== undefined) this.turns.add(turn) },
       waiters: () => { this.turns.add('waited in flight') },
       swept: () => { this.turns.add('swept') }
     })
@@ -124,6 +126,8 @@ export class Reach {
     if (again && before.by === 'operator' && before.outcome === 'released') this.turns.add('late answer after a release by hand')
   }
 }
+
+const PROBED: Readonly<Partial<Record<ProbeResult, Turn>>> = { found: 'probe found', nothing: 'probe found nothing', released: 'probe released', overtaken: 'probe overtaken' }
 
 const OPERATED: Readonly<Record<string, Turn>> = { completed: 'operator completed', consumed: 'operator consumed', released: 'operator released' }
 

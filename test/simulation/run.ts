@@ -4,10 +4,12 @@
  * gives the same run, event by event.
  */
 import { heartbeat } from '../../src/background/heartbeat.ts'
+import { reconciler } from '../../src/background/reconciler.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { Answer, Claim } from '../../src/core/record.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { probedRoutes } from '../../src/gateway/world.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
@@ -17,6 +19,7 @@ import { guardedRoute } from '../harness/gateway.ts'
 import type { Port } from '../harness/crashing.ts'
 import type { History, Rules, Told } from '../harness/history.ts'
 import { Timeline } from '../harness/timeline.ts'
+import { Books } from './books.ts'
 import { Chance } from './chance.ts'
 import { Clients, isFinal } from './clients.ts'
 import type { Seat } from './clients.ts'
@@ -31,6 +34,8 @@ import { SimulatedArbiter, SimulatedRedis } from './stores.ts'
 
 export interface Run {
   readonly history: History
+  /** Executions that the upstream has really done. */
+  readonly done: ReadonlySet<number>
   readonly reach: Reach
   /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
   readonly trouble: readonly string[]
@@ -43,6 +48,7 @@ export async function play (schedule: Schedule): Promise<Run> {
 /** Streams of one seed: what one of them draws more does not change the others. */
 const NETWORK_STREAM = 1
 const CLIENT_STREAM = 2
+const BOOKS_STREAM = 4
 const PROCESS_STREAM = 10
 /** No client of any schedule asks for longer. */
 const CLIENTS_END_MS = 400_000
@@ -59,6 +65,8 @@ const LOOK_MS = 500
 /** Settle time on top of the upstream's (E2). */
 const HARD_END_MS = 20_000
 const CUT_OFF_MS = 5_000
+/** A question that has waited longest comes after five minutes; then the two that free a key. */
+const ASKED_WITHIN_MS = 400_000
 const QUICK: Behaviour = { kind: 'answer', status: 201, means: 'keep', afterMs: 5 }
 
 class Simulation {
@@ -74,6 +82,7 @@ class Simulation {
   readonly #records: RecordStore
   readonly #redis: SimulatedRedis
   readonly #upstream: SimulatedUpstream
+  readonly #books: Books
   readonly #clients: Clients
   readonly #seats: Seat[] = []
   #calm = false
@@ -91,7 +100,8 @@ class Simulation {
     this.#arbiter = new SimulatedArbiter(this.#timeline)
     this.#records = watched(this.#arbiter.records, new Map<string, Claim>(), this.#keeper.note, () => this.#timeline.nowMs)
     this.#redis = new SimulatedRedis(this.#timeline)
-    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#calm ? QUICK : schedule.script[turn - 1] ?? QUICK)
+    this.#books = new Books({ chance: new Chance(seed, BOOKS_STREAM), lagMaxMs: schedule.lagMaxMs, workMaxMs: upstreamTimeoutMs, begunAtMs: record => this.#begunAtMs(record) })
+    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#calm ? QUICK : schedule.script[turn - 1] ?? QUICK, this.#books)
     this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, seats: this.#seats, trouble: this.#trouble })
   }
 
@@ -107,6 +117,7 @@ class Simulation {
     await this.#clients.serve(clients, CLIENTS_END_MS)
     await this.#timeline.pass(() => false, AFTERWARDS_MS)
     this.#calm = true
+    this.#books.calm = true
     this.#network.heal()
     this.#director.end()
     await this.#settleDown()
@@ -115,7 +126,8 @@ class Simulation {
     for (const { process } of this.#seats) process.die()
     this.#keeper.end(this.#timeline.nowMs)
     this.#reach.read(this.#keeper.events)
-    return { history: this.#history(rows), reach: this.#reach, trouble: this.#trouble }
+    const { done } = this.#books
+    return { history: this.#history(rows), done, reach: this.#reach, trouble: this.#trouble }
   }
 
   // -------------------------------------------------------------- processes
@@ -155,10 +167,13 @@ class Simulation {
       limits,
       claimWithinMs,
       longestLeaseMs,
+      probed: probedRoutes([this.#route]),
       copyTtlMs
     }, policy.leaseMs)
+    gateway.rowsMayVanish = this.#schedule.theme === 'amnesia'
     heartbeat(gateway).start()
     sweeper(gateway).start()
+    reconciler(gateway).start()
     return { process, gateway }
   }
 
@@ -259,6 +274,10 @@ class Simulation {
     })
   }
 
+  #begunAtMs (record: string): number {
+    return this.#keeper.events.findLast(event => event.kind === 'claimed' && event.record === record && event.attempt === 1)?.atMs ?? 0
+  }
+
   /** The answer to what was sent under its last claim, if it is one to keep. */
   #inTheBooks (record: string): Answer | null {
     const { events } = this.#keeper
@@ -275,12 +294,14 @@ class Simulation {
     const { policy: { leaseMs }, longestLeaseMs, upstreamTimeoutMs } = this.#schedule
     await this.#timeline.pass(() => this.#seats.every(({ process, gateway }) => process.alive && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
     await this.#timeline.pass(() => false, leaseMs + LOOK_MS + this.#network.lateMs())
-    const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs + 2 * longestLeaseMs
+    const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs + 2 * longestLeaseMs + (this.#route.idempotency.unknown === 'probe' ? ASKED_WITHIN_MS : 0)
     while (this.#timeline.nowMs < endsAtMs && (await this.#isBusy())) await this.#timeline.pass(() => false, LOOK_MS)
   }
 
   async #isBusy (): Promise<boolean> {
-    return this.#seats.some(({ gateway }) => gateway.executions.size > 0 || gateway.unsettled.held > 0 || gateway.adopting.size > 0) || (await this.#rows()).some(({ state }) => state === 'claimed')
+    const asks = this.#route.idempotency.unknown === 'probe'
+    return this.#seats.some(({ gateway }) => gateway.executions.size > 0 || gateway.unsettled.held > 0 || gateway.adopting.size > 0) ||
+      (await this.#rows()).some(({ state, past }) => state === 'claimed' || (asks && state === 'indeterminate' && !past))
   }
 
   /** One of each request, one after another: all must get something final now. */

@@ -25,6 +25,8 @@ export interface Schedule {
   readonly clients: readonly SimulatedClient[]
   /** What the upstream does with the n-th sending of a record; beyond the last: it answers. */
   readonly script: readonly Behaviour[]
+  /** Of the upstream's copies that questions are answered from; only where the policy asks. */
+  readonly lagMaxMs: number
   /** How long the n-th dispatch waits for a connection of the pool; beyond the last: not at all. */
   readonly poolMs: readonly number[]
   readonly faults: readonly Fault[]

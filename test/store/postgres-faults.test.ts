@@ -43,6 +43,25 @@ describe('Postgres that fails', needs('own postgres'), () => {
     assert.equal((await rowAt(world.store, claim.id)).attempt, 1)
   })
 
+  // A model of the protocol found it, and two gateways on a frozen Postgres sent twice: the order had waited for the outage to end.
+  test('an order to lapse that a frozen database receives late lapses nobody who had no chance to renew', async (t) => {
+    const world = await openWorld(t, server)
+    const claim = await bring(world, 'over')
+    const late = world.store.lapse({
+      ids: null,
+      running: [],
+      limit: 10,
+      still: () => {
+        server.pause()
+        setTimeout(() => { server.resume() }, 1_500)
+        return true
+      }
+    })
+    assert.deepEqual(await late, [])
+    assert.equal((await rowAt(world.store, claim.id)).state, 'claimed')
+    assert.equal((await world.store.renew([tokenOf(claim)]))[0], 'renewed')
+  })
+
   test('a database that is not there has certainly not taken the claim, and serves again when it is back', async (t) => {
     const world = await openWorld(t, server)
     const kept = await bring(world, 'completed')

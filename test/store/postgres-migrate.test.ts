@@ -47,7 +47,7 @@ describe('starting on a database', needs('postgres'), () => {
   })
 
   test('a migration that fails leaves nothing of itself', async () => {
-    const migrations = [...readMigrations(), migration(readMigrations().length + 1, 'create table :schema.half (a int); create table :schema.half (a int);')]
+    const migrations = [...readMigrations(), migration((readMigrations().at(-1)?.number ?? 0) + 1, 'create table :schema.half (a int); create table :schema.half (a int);')]
     const options = optionsOf(url, { migrations })
     await assertStartError(openPostgres(options), /could not be used/)
     assert.deepEqual(await query(url, `select to_regclass('${options.schema}.half') as half`), [{ half: null }])
@@ -55,7 +55,7 @@ describe('starting on a database', needs('postgres'), () => {
   })
 
   test('a database one release ahead still serves this build', async () => {
-    const next = readMigrations().length + 1
+    const next = (readMigrations().at(-1)?.number ?? 0) + 1
     const options = optionsOf(url)
     await migratePostgres({ ...options, migrations: [...readMigrations(), migration(next, 'alter table :schema.records add column later text', 1)] })
     const store = await openPostgres(options)
@@ -64,7 +64,7 @@ describe('starting on a database', needs('postgres'), () => {
   })
 
   test('a database that needs a newer build refuses this one and says so', async () => {
-    const next = readMigrations().length + 1
+    const next = (readMigrations().at(-1)?.number ?? 0) + 1
     const options = optionsOf(url)
     await migratePostgres({ ...options, migrations: [...readMigrations(), migration(next, 'select 1', next)] })
     await assertStartError(openPostgres(options), /newer release .*install the newer release/)

@@ -55,7 +55,7 @@ describe('two connections on one record', needs('postgres'), () => {
     const world = await openWorld(t, server)
     const claim = await bring(world, 'over')
     const other = await holding(world, `update ${world.records} set lease_until = clock_timestamp() + interval '1 hour' where id = $1`, claim.id)
-    const lapse = world.store.lapse({ ids: null, running: [], limit: 10 })
+    const lapse = world.store.lapse({ ids: null, running: [], limit: 10, still: () => true })
     await Promise.race([lapse, untilBlocked(other, world, 'background')])
     await other.query('commit')
     assert.deepEqual(await lapse, [])

@@ -5,12 +5,18 @@ import { Redis } from 'ioredis'
 import type { Lock, LockStore } from '../../src/ports.ts'
 import type { RedisOptions } from '../../src/store/redis/locks.ts'
 import { openRedis } from '../../src/store/redis/open.ts'
+import type { RedisAt } from '../../src/store/redis/where.ts'
 import { until } from '../conformance/record-world.ts'
 
 export const LONG_MS = 600_000
 
-export function redisOptionsOf (url: string, given: Partial<RedisOptions> = {}): RedisOptions {
-  return { url, prefix: 'onceway', installation: randomBytes(8).toString('hex'), copies: { ttlMs: LONG_MS, bytesMax: 65_536 }, commandTimeoutMs: 1_000, ...given }
+export function redisOptionsOf (url: string, given: Partial<RedisOptions> = {}): RedisOptions & { readonly url: string } {
+  return { ...redisOptionsAt({}, given), url }
+}
+
+/** Wherever Redis is. */
+export function redisOptionsAt (at: RedisAt, given: Partial<RedisOptions> = {}): RedisOptions {
+  return { ...at, prefix: 'onceway', installation: randomBytes(8).toString('hex'), copies: { ttlMs: LONG_MS, bytesMax: 65_536 }, commandTimeoutMs: 1_000, ...given }
 }
 
 /** Closed with the test; not waited for. */

@@ -145,3 +145,11 @@ test('how many workers are in which state', async () => {
   world.primary.workerEnded()
   shows(await world.scrape(), 'onceway_workers{state="ready"} 2', 'onceway_workers{state="silent"} 1', 'onceway_workers_ended_total 1')
 })
+
+test('which promise holds is the same of several workers, not their sum; a worker that is gone says nothing of it', async () => {
+  const world = new World()
+  const [one, two] = [world.worker(1, 1), world.worker(2, 2)]
+  one.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: [] })
+  two.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: [] })
+  shows(await world.scrape(1, 2), 'onceway_promise{promise="weakened"} 1', 'onceway_promise{promise="strict"} 0', 'onceway_promise_weakened{reason="fsync-off"} 1')
+})

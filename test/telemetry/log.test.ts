@@ -50,7 +50,7 @@ test('a key is logged as the start of its hash, a target without its query', () 
 })
 
 /** What an event pushes out. */
-const LINE = { requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', attempt: undefined, bodyMs: 0.1, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: 0.2, requestBytes: 3, reason: undefined }
+const LINE = { requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', keyFrom: undefined, attempt: undefined, bodyMs: 0.1, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: 0.2, requestBytes: 3, reason: undefined }
 
 test('the line of a guarded request is the same log: its level, its base fields, what is not known left out', () => {
   const texts: string[] = []

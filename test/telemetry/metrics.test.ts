@@ -27,6 +27,8 @@ async function exposed (): Promise<string> {
   metrics.indeterminate('charges', 'during')
   metrics.unresolved({ count: 2, oldestMs: 1_500 })
   metrics.breaker(true)
+  metrics.standing({ promise: 'strict', reasons: [], remarks: [] })
+  metrics.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: ['redis-evicts'] })
   metrics.shed('connections')
   metrics.reloaded('ok')
   return (await metrics.expose()).text
@@ -56,6 +58,9 @@ test('everything that is counted stands under its documented name, with its labe
     'onceway_indeterminate_unresolved 2',
     'onceway_indeterminate_oldest_seconds 1.5',
     'onceway_redis_breaker_open 1',
+    'onceway_promise{promise="strict"} 0',
+    'onceway_promise{promise="weakened"} 1',
+    'onceway_promise_weakened{reason="fsync-off"} 1',
     'onceway_shed_total{limit="connections"} 1',
     'onceway_config_reloads_total{result="ok"} 1',
     'onceway_config_reloads_total{result="refused"} 0'
@@ -75,7 +80,16 @@ test('counters end in _total, durations in _seconds, and every metric has a help
 
 test('labels are the few that are bounded: no key, tenant or path', async () => {
   const labels = new Set([...(await exposed()).matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
-  assert.deepEqual([...labels].sort(), ['le', 'limit', 'node', 'operation', 'outcome', 'result', 'route', 'stage', 'state', 'store', 'version'])
+  assert.deepEqual([...labels].sort(), ['le', 'limit', 'node', 'operation', 'outcome', 'promise', 'reason', 'result', 'route', 'stage', 'state', 'store', 'version'])
+})
+
+test('a reason that is gone leaves no series behind', async () => {
+  const metrics = createMetrics({ processMetrics: false })
+  metrics.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: [] })
+  metrics.standing({ promise: 'strict', reasons: [], remarks: [] })
+  const { text } = await metrics.expose()
+  assert.ok(text.includes('onceway_promise{promise="strict"} 1\nonceway_promise{promise="weakened"} 0\n'), text)
+  assert.doesNotMatch(text, /onceway_promise_weakened\{/)
 })
 
 test('when nothing is unresolved the oldest is 0, and two meters do not share anything', async () => {

@@ -21,18 +21,18 @@ export function lockLimit (parameter: number): string {
 }
 
 const CLAIM_COLUMNS = `id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
-   route, method, path, request_id, instance, key_hash, key_text, claimed_at, lease_until`
+   route, method, path, request_id, instance, key_hash, key_text, question, claimed_at, lease_until`
 
 const CLAIM_PARAMETERS = `$1::bytea[], $2::bytea[], $3::smallint[], $4::bytea[], $5::int[], $6::bigint[], $7::bigint[],
-              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::text[]`
+              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::text[], $15::bytea[]`
 
-const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, key_text'
+const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, key_text, question'
 
 /** clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). */
-const insertFromWant = (schema: string) => `with ${lockLimit(15)}
+const insertFromWant = (schema: string) => `with ${lockLimit(16)}
 insert into ${schema}.records (${CLAIM_COLUMNS})
 select w.id, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unknown_keep_ms, w.quarantine_ms,
-       w.route, w.method, w.path, w.request_id, w.instance, w.key_hash, w.key_text,
+       w.route, w.method, w.path, w.request_id, w.instance, w.key_hash, w.key_text, w.question,
        clock_timestamp(), clock_timestamp() + w.lease_ms * interval '1 ms'
   from unnest(${CLAIM_PARAMETERS})
        as w (${CLAIM_NAMES})
@@ -75,8 +75,8 @@ const CLAIM_TAKE: Statement = {
   name: 'claim_take',
   writes: true,
   idsAsText: true,
-  text: (schema) => `with ${lockLimit(15)}, want as materialized (
-  select * from unnest(${CLAIM_PARAMETERS}, $16::bytea[], $17::int[], $18::bool[])
+  text: (schema) => `with ${lockLimit(16)}, want as materialized (
+  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[])
            as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry)
    cross join lock_limit
 ), held as materialized (
@@ -96,6 +96,7 @@ update ${schema}.records r
        lease_ms = w.lease_ms, unknown_keep_ms = w.unknown_keep_ms, quarantine_ms = w.quarantine_ms,
        route = w.route, method = w.method, path = w.path, request_id = w.request_id, instance = w.instance,
        key_hash = w.key_hash, key_text = w.key_text,
+       question = w.question, ask_at = null, asked = 0, absent_at = null,
        claimed_at = clock_timestamp(), lease_until = clock_timestamp() + w.lease_ms * interval '1 ms',
        settled_at = null, settled_by = null, expires_at = null,
        status = null, headers = null, body = null, unknown_stage = null, unknown_code = null
@@ -146,6 +147,7 @@ function claimValues (claims: readonly Claim[]): Values {
     texts(claims.map(({ about }) => about.requestId)),
     texts(claims.map(({ about }) => about.instance)),
     byteas(claims.map(({ about }) => about.keyHash)),
-    texts(claims.map(({ about }) => about.keyText))
+    texts(claims.map(({ about }) => about.keyText)),
+    byteas(claims.map(({ question }) => question))
   ]
 }

@@ -2,10 +2,11 @@
  * Connections of one purpose and their statements: bounded, timed, and told apart when they fail. Keeps no session state
  * and sends no start-up parameter but the application's name, so that PgBouncer in transaction mode may stand between.
  */
+import { createHash } from 'node:crypto'
 import { Pool, types, type CustomTypesConfig, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
 import { StoreOverloaded } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
-import { faultOfConnecting, faultOfStatement, faultOfWarning, leavesConnectionUsable } from './faults.ts'
+import { faultOfConnecting, faultOfStatement, faultOfWarning, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
 
 /** One named statement. `text` gets the quoted schema; every name in it is qualified. */
 export interface Statement {
@@ -16,7 +17,7 @@ export interface Statement {
   readonly idsAsText?: boolean
 }
 
-export type Values = ReadonlyArray<Buffer | string | number | null>
+export type Values = ReadonlyArray<Buffer | string | number | null | readonly string[]>
 
 /** One connection, held for a statement and what must follow it on the same one. */
 export interface Session {
@@ -46,6 +47,10 @@ const WAITING_MAX = 64
 /** A connection is replaced after half an hour, so that a failover or a new pooler is found without a restart. */
 const LIFETIME_SECONDS_MAX = 1_800
 const KEEP_ALIVE_AFTER_MS = 10_000
+/** What is wrong with a pooler is wrong with every statement: said once in a while, not for each. */
+const TELL_EVERY_MS = 60_000
+/** Of a statement's text in its name. */
+const TEXT_DIGITS = 8
 /** Each generation of a prepared statement serves this many times as many executions as the one before. */
 const GENERATION_GROWTH = 8
 /** After two million executions the table is what it is; a connection keeps no more prepared statements than this of each. */
@@ -68,9 +73,10 @@ function idAsText (text: string): string {
 export class Connections {
   readonly #options: ConnectionsOptions
   readonly #pool: Pool
-  readonly #texts = new Map<Statement, string>()
+  readonly #texts = new Map<Statement, { readonly text: string, readonly digest: string }>()
   /** How often a connection has run a statement. */
   readonly #runs = new WeakMap<PoolClient, Map<Statement, number>>()
+  #toldAtMs = -Infinity
   #closing: Promise<void> | null = null
 
   constructor (options: ConnectionsOptions) {
@@ -98,6 +104,7 @@ export class Connections {
         return (await this.#run<Row>(client, statement, values)).rows
       } catch (error) {
         usable &&= leavesConnectionUsable(error)
+        if (isStatementMislaid(error)) this.#tellOfPooler(error)
         throw error instanceof Error && 'store' in error ? error : faultOfStatement(statement.name, error, statement.writes)
       }
     }
@@ -147,12 +154,13 @@ export class Connections {
 
   #query (client: PoolClient, statement: Statement, values: Values) {
     const { prepared, timeoutMs } = this.#options
+    const { text, digest } = this.#textOf(statement)
     return {
-      text: this.#textOf(statement),
+      text,
       values: [...values],
       query_timeout: timeoutMs,
       ...statement.idsAsText === true ? { types: IDS_AS_TEXT } : {},
-      ...prepared ? { name: `onceway_${statement.name}_${this.#generationOf(client, statement)}` } : {}
+      ...prepared ? { name: `onceway_${statement.name}_${this.#generationOf(client, statement)}_${digest}` } : {}
     }
   }
 
@@ -169,11 +177,23 @@ export class Connections {
     return Math.min(Math.floor(Math.log2(run) / Math.log2(GENERATION_GROWTH)), GENERATIONS_MAX)
   }
 
-  #textOf (statement: Statement): string {
+  /**
+   * The digest goes into the name: a pooler that hands one session to many clients would else run another release's or
+   * another schema's statement of the same name, and nobody would notice.
+   */
+  #textOf (statement: Statement): { readonly text: string, readonly digest: string } {
     const known = this.#texts.get(statement)
     if (known !== undefined) return known
     const text = statement.text(this.#options.schema)
-    this.#texts.set(statement, text)
-    return text
+    const made = { text, digest: createHash('sha256').update(text).digest('hex').slice(0, TEXT_DIGITS) }
+    this.#texts.set(statement, made)
+    return made
+  }
+
+  #tellOfPooler (error: unknown): void {
+    const { log, purpose } = this.#options
+    if (performance.now() - this.#toldAtMs < TELL_EVERY_MS) return
+    this.#toldAtMs = performance.now()
+    log.error({ purpose, error: error instanceof Error ? error.message : String(error) }, 'named statements do not stay where they were prepared, so this database session is shared: behind a PgBouncer before 1.21 in transaction mode set stores.postgres.prepared: false')
   }
 }

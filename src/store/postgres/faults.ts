@@ -21,6 +21,8 @@ export function provenRolledBack (error: unknown): boolean {
 /** The statement was sent. `writes`: a read that failed has nothing to be in doubt about. */
 export function faultOfStatement (operation: string, error: unknown, writes: boolean): Error {
   if (!(error instanceof DatabaseError) || isInDoubt(error.code)) return new StoreUnavailable(STORE, operation, writes, error)
+  // Not the arbiter's answer: it must not count as contact with it (E2b), and the rest of its batch fares no better.
+  if (isReplica(error.code)) return new StoreUnavailable(STORE, operation, false, new Error(`the server is read-only, probably a replica (${error.message})`, { cause: error }))
   return isContent(error.code) ? new StoreRejected(STORE, operation, error) : new RolledBack(operation, error)
 }
 
@@ -34,9 +36,22 @@ export function faultOfWarning (operation: string, warning: string): StoreUnavai
   return new StoreUnavailable(STORE, operation, true, new Error(`the reply came with a warning: ${warning}`))
 }
 
-/** May the connection be used again after this error? A prepared statement that is gone or stale comes back with a new one. */
+/**
+ * May the connection be used again after this error? A prepared statement that is gone or stale comes back with a new one;
+ * where this one leads to a replica, a new one may find the primary.
+ */
 export function leavesConnectionUsable (error: unknown): boolean {
-  return error instanceof DatabaseError && !isInDoubt(error.code) && !['26000', '0A000'].includes(error.code ?? '')
+  return error instanceof DatabaseError && !isInDoubt(error.code) && !isReplica(error.code) && !['26000', '0A000'].includes(error.code ?? '')
+}
+
+/** 25006: nothing may be written. 55000: recovery is in progress (only `mustBePrimary` asks for what a standby does not have). */
+function isReplica (code: string | undefined): boolean {
+  return code === '25006' || code === '55000'
+}
+
+/** A named statement that is not where it was prepared, or is there already: the session is not ours alone. */
+export function isStatementMislaid (error: unknown): boolean {
+  return error instanceof DatabaseError && (error.code === '26000' || error.code === '42P05')
 }
 
 /**
@@ -55,15 +70,27 @@ function isContent (code: string | undefined): boolean {
 /** Faults that no waiting mends get one sentence for a person; everything else is a store that cannot be reached now. */
 export function faultOfOpening (error: unknown, where: Where): StartError | StoreUnavailable {
   if (error instanceof StartError || error instanceof StoreUnavailable) return error
-  const sentence = error instanceof DatabaseError ? sentenceOf(error, where) : null
+  const sentence = error instanceof DatabaseError ? sentenceOf(error, where) : sentenceOfTls(error, where)
   return sentence === null ? faultOfConnecting('open', error) : new StartError(sentence, 1, error)
 }
 
 /** For messages; never a password. */
-export interface Where { readonly user: string, readonly host: string, readonly database: string, readonly schema: string }
+export interface Where { readonly user: string, readonly host: string, readonly database: string, readonly schema: string, /** By TLS. */ readonly secured: boolean }
 
-function sentenceOf (error: DatabaseError, { user, host, database, schema }: Where): string | null {
+/** A server's certificate does not become another one while we wait. */
+function sentenceOfTls (error: unknown, { host }: Where): string | null {
+  const { code = '', message = '' } = error instanceof Error ? error as NodeJS.ErrnoException : {}
+  // pg's own words, in no other language.
+  if (message === 'The server does not support SSL connections') return `Postgres at ${host} does not speak TLS: switch it on there, or take stores.postgres.tls and sslmode out.`
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return `The certificate of Postgres at ${host} is for another name (${message}): write the host in the database URL as the certificate has it.`
+  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') return `The certificate of Postgres at ${host} is not valid today (${message}): give the server a new one.`
+  if (/CERT|ISSUER|LEAF_SIGNATURE|INVALID_CA/.test(code)) return `The certificate of Postgres at ${host} is signed by nobody that is trusted here (${message}): give its authority as stores.postgres.tls.caFile, or as sslrootcert in the database URL.`
+  return null
+}
+
+function sentenceOf (error: DatabaseError, { user, host, database, schema, secured }: Where): string | null {
   const code = error.code ?? ''
+  if (code === '28000' && !secured) return `Postgres at ${host} refused the user "${user}" (${error.message}): it may demand TLS (stores.postgres.tls, or sslmode=verify-full in the database URL), or not know this name.`
   if (code.startsWith('28')) return `Postgres at ${host} refused the user "${user}" (${error.message}): check the name and the password in the database URL.`
   if (code === '3D000') return `Postgres at ${host} has no database "${database}": create it, or correct the database URL.`
   if (code === '42501') return `The user "${user}" lacks a privilege in database "${database}" (${error.message}): run \`onceway migrate\` as a role that may create the schema "${schema}", and grant "${user}" usage on it and select, insert, update, delete on its tables.`

@@ -9,10 +9,13 @@ import { Connections, type ConnectionsOptions } from './connections.ts'
 import { faultOfOpening, type Where } from './faults.ts'
 import { migrate, type Migrated, type Migration } from './migrate.ts'
 import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
+import { transportOf, type TlsFiles, type Transport } from './tls.ts'
 
 export interface PostgresOptions {
   readonly url: string
   readonly schema: string
+  /** Absent or null: as the URL's sslmode says, else unencrypted. */
+  readonly tls?: TlsFiles | null
   /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
   readonly prepared: boolean
   readonly migrate: 'auto' | 'check'
@@ -68,12 +71,12 @@ export async function openPostgres (options: PostgresOptions): Promise<PostgresR
 
 /** Touches no network yet. Throws StartError (exit 2) for a URL that is none. */
 export function connectPostgres (options: PostgresOptions): PostgresConnection {
-  const where = whereOf(options)
+  const { where, transport } = reach(options)
   let opened: Promise<PostgresRecordStore> | null = null
   return {
     where: `postgres at ${where.host}, database ${where.database}, schema ${where.schema}`,
     open () {
-      opened ??= open(options, where).catch((error: unknown) => {
+      opened ??= open(options, where, transport).catch((error: unknown) => {
         opened = null
         throw error
       })
@@ -87,30 +90,35 @@ export function connectPostgres (options: PostgresOptions): PostgresConnection {
 }
 
 /** `onceway migrate`: applies what is missing and says what it was. */
-export async function migratePostgres (options: Pick<PostgresOptions, 'url' | 'schema' | 'migrations'>): Promise<Migrated> {
-  const where = whereOf(options)
-  return withClient(options.url, where, (client) => migrate(client, { ...options, mode: 'auto' }))
+export async function migratePostgres (options: Pick<PostgresOptions, 'url' | 'schema' | 'tls' | 'migrations'>): Promise<Migrated> {
+  return withPostgres(options, (client) => migrate(client, { ...options, mode: 'auto' }))
 }
 
-async function open (options: PostgresOptions, where: Where): Promise<PostgresRecordStore> {
-  const installation = await withClient(options.url, where, async (client) => {
-    await checkServer(client, where, options.log ?? SILENT)
+/** One connection for one command. @throws StartError or StoreUnavailable, as {@link PostgresConnection.open} */
+export async function withPostgres<Result> (options: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const { where, transport } = reach(options)
+  return withClient(transport, where, work)
+}
+
+async function open (options: PostgresOptions, where: Where, transport: Transport): Promise<PostgresRecordStore> {
+  const installation = await withClient(transport, where, async (client) => {
+    await checkServer(client, where)
     const { migrations } = options
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
     return readInstallation(client, options.schema)
   })
   return new PostgresRecords(installation, {
-    claims: connections(options, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),
-    settles: connections(options, 'settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
-    renewals: connections(options, 'renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
-    background: connections(options, 'background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX)
+    claims: connections(options, transport, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),
+    settles: connections(options, transport, 'settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
+    renewals: connections(options, transport, 'renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
+    background: connections(options, transport, 'background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX)
   })
 }
 
-function connections (options: PostgresOptions, purpose: string, connectionsMax: number, timeoutMs: number): Connections {
+function connections (options: PostgresOptions, transport: Transport, purpose: string, connectionsMax: number, timeoutMs: number): Connections {
   const made: ConnectionsOptions = {
     purpose,
-    pool: { connectionString: options.url, application_name: `onceway ${purpose} ${options.instance ?? ''}`.trim() },
+    pool: { ...transport, application_name: `onceway ${purpose} ${options.instance ?? ''}`.trim() },
     schema: escapeIdentifier(options.schema),
     prepared: options.prepared,
     connectionsMax,
@@ -122,17 +130,22 @@ function connections (options: PostgresOptions, purpose: string, connectionsMax:
   return new Connections(made)
 }
 
-function whereOf ({ url, schema }: Pick<PostgresOptions, 'url' | 'schema'>): Where {
+/** Where it is, and how to get there. */
+function reach ({ url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>): { readonly where: Where, readonly transport: Transport } {
+  const transport = transportOf(url, tls)
   try {
-    const { user = '', host, port, database = '' } = new Client({ connectionString: url })
-    return { user, host: `${host}:${port}`, database, schema }
+    const client = new Client(transport)
+    const { user = '', host, port, database = '' } = client
+    return { where: { user, host: `${host}:${port}`, database, schema, secured: Boolean(client.ssl) }, transport }
   } catch (error) {
+    const { code, path } = error as NodeJS.ErrnoException
+    if (path !== undefined) throw new StartError(`The database URL names a file that cannot be read: ${path} (${code ?? 'unknown error'}).`, 2, error)
     throw new StartError('The database URL cannot be read: it should look like postgres://user:password@host:5432/database.', 2, error)
   }
 }
 
-async function withClient<Result> (url: string, where: Where, work: (client: Client) => Promise<Result>): Promise<Result> {
-  const client = new Client({ connectionString: url, application_name: 'onceway open', connectionTimeoutMillis: OPEN_MS_MAX, keepAlive: true })
+async function withClient<Result> (transport: Transport, where: Where, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const client = new Client({ ...transport, application_name: 'onceway open', connectionTimeoutMillis: OPEN_MS_MAX, keepAlive: true })
   client.on('error', () => {})
   try {
     await client.connect()
@@ -144,10 +157,10 @@ async function withClient<Result> (url: string, where: Where, work: (client: Cli
   }
 }
 
-async function checkServer (client: Client, { user, database }: Where, log: Log): Promise<void> {
-  const { rows: [server] } = await client.query<{ version: number, isolation: string, read_only: string, commits: string }>(
+async function checkServer (client: Client, { user, database }: Where): Promise<void> {
+  const { rows: [server] } = await client.query<{ version: number, isolation: string, read_only: string }>(
     `select current_setting('server_version_num')::int as version, current_setting('default_transaction_isolation') as isolation,
-            current_setting('transaction_read_only') as read_only, current_setting('synchronous_commit') as commits`)
+            current_setting('transaction_read_only') as read_only`)
   if (server === undefined) return
   // A replica may be promoted, or the name may soon point elsewhere: that is worth waiting for.
   if (server.read_only === 'on') throw new StoreUnavailable('postgres', 'open', false, new Error('the server is read-only, probably a replica'))
@@ -155,7 +168,6 @@ async function checkServer (client: Client, { user, database }: Where, log: Log)
   if (server.isolation !== 'read committed') {
     throw new StartError(`The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`)
   }
-  if (server.commits === 'off') log.warn({ synchronousCommit: 'off' }, 'synchronous_commit is off: a crash of the database may forget claims, and requests would be sent again')
 }
 
 async function readInstallation (client: Client, schema: string): Promise<string> {

@@ -29,7 +29,7 @@ const audited = (schema: string, action: number) => `audited as (
 )`
 
 /**
- * Only from indeterminate, as it was shown. A release only after the row's quarantine: until then the first sending may
+ * $14: which asking of a probe, or null. Only from indeterminate, as it was shown. A release only after the row's quarantine: until then the first sending may
  * still be on its way.
  */
 const RESOLVE: Statement = {
@@ -39,20 +39,21 @@ const RESOLVE: Statement = {
   update ${schema}.records r
      set state = $4::text, settled_at = clock_timestamp(), settled_by = $9::text,
          expires_at = clock_timestamp() + $5::bigint * interval '1 ms', status = $6::smallint, headers = $7::bytea, body = $8::bytea,
-         unknown_stage = null, unknown_code = null
+         unknown_stage = null, unknown_code = null, question = null
     from lock_limit
    where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state = 'indeterminate'
      and ($4::text <> 'released' or r.settled_at + r.quarantine_ms * interval '1 ms' <= statement_timestamp())
+     and ($4::text <> 'released' or $14::int is null or (r.asked = $14 and r.absent_at is not null))
   returning ${rowColumns('r')}, r.route, r.request_id
 ), ${audited(schema, 10)}
 select * from changed`
 }
 
 export async function resolveRecord (session: Session, resolution: Resolution): Promise<OperatorResult> {
-  const { token, outcome, keepMs, status, headers, body, by, audit } = resolution
+  const { token, outcome, keepMs, status, headers, body, by, tries, audit } = resolution
   const [changed] = await session.run<RowColumns>(RESOLVE, [
     token.id, token.owner, token.attempt, outcome, Math.round(keepMs), status, headers, body, by,
-    audit.action, audit.who, audit.why, session.lockTimeout
+    audit.action, audit.who, audit.why, session.lockTimeout, tries
   ])
   return changed === undefined ? refusal(session, token) : { kind: 'done', row: toRow(changed) }
 }

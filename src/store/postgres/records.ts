@@ -2,16 +2,20 @@
  * The arbiter on Postgres: the lanes, and which connection each statement goes by. Opens nothing (open.ts) and says
  * nothing in SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
  */
+import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, ClaimResult, Lapsed, LapseOrder, OperatorResult, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { Standing } from '../../core/standing.ts'
+import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import { countUnresolved, lapseLeases, pingDatabase, SWEEP_FROM_START, sweepPast } from './background.ts'
 import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
+import { noteProbe, takeProbes } from './probes.ts'
 import { renewLeases } from './renewals.ts'
 import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
+import { mustBePrimary, readStanding } from './standing.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
 export interface Purposes {
@@ -98,6 +102,10 @@ export class PostgresRecords implements RecordStore {
     return swept
   }
 
+  takeProbes (order: ProbeOrder): Promise<DueProbe[]> { return this.#background('probe_take', (session) => takeProbes(session, order)) }
+
+  noteProbe (note: ProbeNote): Promise<boolean> { return this.#background('probe_note', (session) => noteProbe(session, note)) }
+
   unresolved (): Promise<Unresolved> { return this.#background('unresolved', countUnresolved) }
 
   list (filter: RecordFilter): Promise<RecordDetail[]> { return this.#background('list', (session) => listRecords(session, filter)) }
@@ -106,7 +114,16 @@ export class PostgresRecords implements RecordStore {
 
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> { return this.#background('expire', (session) => expireRecord(session, token, audit)) }
 
-  ping (): Promise<void> { return this.#background('ping', pingDatabase) }
+  /** A replica answers too, and must not count as contact with the arbiter (E2b): its leases are those of a while ago. */
+  ping (): Promise<void> {
+    return this.#background('ping', async (session) => {
+      await pingDatabase(session)
+      await mustBePrimary(session)
+    })
+  }
+
+  /** What the server's settings leave of the promise, for sessions like the store's own. */
+  standing (): Promise<Standing> { return this.#background('standing', readStanding) }
 
   async close (): Promise<void> {
     const { claims, settles, renewals, background } = this.#purposes

@@ -24,7 +24,7 @@ update ${schema}.records r
 returning r.id`
 }
 
-/** In the order of `tokens`. A row that did not come back is looked at: still mine means that it was locked. */
+/** In the order of `tokens`. A row that did not come back is looked at: still mine means that it was locked, and none that nobody has taken it. */
 export async function renewLeases (session: Session, tokens: readonly Token[]): Promise<RenewResult[]> {
   const renewed = new Set((await writeRenewals(session, tokens)).map((id) => id.toString('latin1')))
   const missing = tokens.filter(({ id }) => !renewed.has(id.toString('latin1')))
@@ -33,7 +33,8 @@ export async function renewLeases (session: Session, tokens: readonly Token[]): 
   return tokens.map((token) => {
     const key = token.id.toString('latin1')
     if (renewed.has(key)) return 'renewed'
-    return holds(token, seen.get(key)) ? 'skipped' : 'lost'
+    const row = seen.get(key)
+    return row === undefined || holds(token, row) ? 'skipped' : 'lost'
   })
 }
 
@@ -46,6 +47,6 @@ async function writeRenewals (session: Session, tokens: readonly Token[]): Promi
   return rows.map((row) => row.id)
 }
 
-function holds (token: Token, row: Row | undefined): boolean {
-  return row?.state === 'claimed' && row.attempt === token.attempt && row.owner.equals(token.owner)
+function holds (token: Token, row: Row): boolean {
+  return row.state === 'claimed' && row.attempt === token.attempt && row.owner.equals(token.owner)
 }

@@ -21,7 +21,10 @@ export function detailColumns (table: string): string {
        (extract(epoch from ${table}.claimed_at) * 1000)::float8 as claimed_at_ms,
        (extract(epoch from ${table}.settled_at) * 1000)::float8 as settled_at_ms,
        (extract(epoch from ${table}.expires_at) * 1000)::float8 as expires_at_ms,
-       ${table}.lease_ms, ${table}.quarantine_ms::float8 as quarantine_ms`
+       ${table}.lease_ms, ${table}.quarantine_ms::float8 as quarantine_ms,
+       ${table}.state = 'indeterminate' and ${table}.question is not null as is_asked, ${table}.asked,
+       case when isfinite(coalesce(${table}.ask_at, ${table}.settled_at)) then (extract(epoch from coalesce(${table}.ask_at, ${table}.settled_at)) * 1000)::float8 end as ask_at_ms,
+       (extract(epoch from ${table}.absent_at) * 1000)::float8 as absent_at_ms`
 }
 
 export interface RowColumns {
@@ -57,6 +60,10 @@ export interface DetailColumns extends RowColumns {
   readonly expires_at_ms: number | null
   readonly lease_ms: number
   readonly quarantine_ms: number
+  readonly is_asked: boolean
+  readonly asked: number
+  readonly ask_at_ms: number | null
+  readonly absent_at_ms: number | null
 }
 
 export function toRow (columns: RowColumns): Row {
@@ -87,7 +94,8 @@ export function toDetail (columns: DetailColumns): RecordDetail {
     settledAtMs: columns.settled_at_ms,
     expiresAtMs: columns.expires_at_ms,
     leaseMs: columns.lease_ms,
-    quarantineMs: columns.quarantine_ms
+    quarantineMs: columns.quarantine_ms,
+    asking: columns.is_asked ? { tries: columns.asked, againAtMs: columns.ask_at_ms, absentSinceMs: columns.absent_at_ms } : null
   }
 }
 

@@ -32,7 +32,8 @@ update ${schema}.records r
    set state = w.outcome, lease_until = null, settled_at = clock_timestamp(), settled_by = 'owner',
        expires_at = clock_timestamp() + w.keep_ms * interval '1 ms',
        status = w.status, headers = w.headers, body = w.body,
-       unknown_stage = w.unknown_stage, unknown_code = w.unknown_code
+       unknown_stage = w.unknown_stage, unknown_code = w.unknown_code,
+       question = case when w.outcome = 'indeterminate' then r.question end
   from want w, held h
  where r.id = h.id and w.id = h.id
 returning r.id, (extract(epoch from r.expires_at - clock_timestamp()) * 1000)::float8 as keep_left_ms`
@@ -73,11 +74,11 @@ const SETTLE_LOST: Statement = {
   text: (schema) => `with ${lockLimit(2)}
 insert into ${schema}.records (id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
        route, method, path, request_id, instance, key_hash, key_text,
-       claimed_at, settled_at, settled_by, expires_at, status, headers, body, unknown_stage, unknown_code)
+       claimed_at, settled_at, settled_by, expires_at, status, headers, body, unknown_stage, unknown_code, question)
 select $3::bytea, $4::text, $5::bytea, $6::int, $7::smallint, $8::bytea, $9::int, $10::bigint, $11::bigint,
        $12::text, $13::text, $14::text, $15::text, $16::text, $17::bytea, $18::text,
        clock_timestamp(), clock_timestamp(), 'owner', clock_timestamp() + $19::bigint * interval '1 ms',
-       $20::smallint, $21::bytea, $22::bytea, $23::text, $24::text
+       $20::smallint, $21::bytea, $22::bytea, $23::text, $24::text, case when $4::text = 'indeterminate' then $26::bytea end
   from lock_limit
  where $4::text in ('completed', 'consumed', 'indeterminate')
    and clock_timestamp() < to_timestamp($1::float8)
@@ -96,12 +97,13 @@ export async function insertLost (session: Session, { settlement, claim, ageMs }
     notAfter, session.lockTimeout,
     token.id, outcome, token.owner, token.attempt, fingerprint.alg, fingerprint.value, claim.leaseMs, Math.round(claim.unknownKeepMs), Math.round(claim.quarantineMs),
     about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText,
-    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null, nowSeconds - (ageMs + claim.leaseMs) / 1000
+    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null, nowSeconds - (ageMs + claim.leaseMs) / 1000, claim.question
   ])
   return rows.length > 0
 }
 
-async function databaseSeconds (session: Session): Promise<number> {
+/** The database's own time, now. */
+export async function databaseSeconds (session: Session): Promise<number> {
   const [row] = await session.run<{ seconds: number }>(DATABASE_TIME, [])
   return row?.seconds ?? 0
 }

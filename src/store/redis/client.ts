@@ -1,17 +1,27 @@
 /**
  * One connection to Redis as this program uses it: nothing is queued while there is none, nothing is sent twice, nothing
- * waits long, and it comes back by itself. Also says once what is wrong with a server that answers.
+ * waits long, and it comes back by itself, to the same server or to whichever is the right one by then. Also says once
+ * what is wrong with a server that answers.
  */
-import { Redis } from 'ioredis'
+import { connect as connectPlain, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect as connectTls, type ConnectionOptions } from 'node:tls'
+import { AbstractConnector, Redis, type RedisOptions } from 'ioredis'
 import { StartError } from '../../errors.ts'
 import type { Log } from '../../ports.ts'
+import type { Address, Credentials, TlsMaterial } from './where.ts'
 
-export interface ClientOptions {
-  readonly url: string
+export interface ClientOptions extends Credentials {
   /** Shown by CLIENT LIST. */
   readonly name: string
   readonly commandTimeoutMs: number
 }
+
+/** Asked at every connection. Never before the one that it named is gone. */
+export type Find = () => Promise<Address>
+
+export const CONNECTION_NAME = 'onceway'
+export const WAKES_NAME = 'onceway-wakes'
 
 const CONNECT_MS_MAX = 2_000
 /** Between tries; long enough for a server that is down, short enough for one that restarts. */
@@ -19,14 +29,44 @@ const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 1_000
 /** A connection that owes a reply this long is dead (a firewall that forgot it): time-outs alone would never reconnect. */
 const SILENCE_MS_MAX = 5_000
+/** A connection that is given up for another one says goodbye for so long. */
+const GOODBYE_MS_MAX = 100
+/** Until `find` is asked again after it found nothing. */
+const FIND_AGAIN_MS = 250
 
 /** Throws StartError (exit 2) for a URL that is none; never for a server that is not there. */
-export function connectRedis (options: ClientOptions): Redis {
-  const client = new Redis(checkedUrl(options.url), {
-    connectionName: options.name,
+export function connectUrl (url: string, options: ClientOptions): Redis {
+  return new Redis(checkedUrl(url), optionsOf(options))
+}
+
+export function connectTo (address: Address, options: ClientOptions): Redis {
+  return new Redis({ ...address, ...optionsOf(options) })
+}
+
+/** To whichever server `find` names, anew at every connection. */
+export function connectFound (find: Find, options: ClientOptions): Redis {
+  return new Redis({ ...optionsOf(options), Connector: connectorTo(find, tlsOf(options)) })
+}
+
+/** Leaves this connection for one to the server that is the right one now. One that is being made already is left alone. */
+export function reconnect (client: Redis): void {
+  if (client.status === 'ready') client.disconnect(true)
+}
+
+function optionsOf ({ name, commandTimeoutMs, username, password, database, ...rest }: ClientOptions): Omit<RedisOptions, 'replyMapping'> {
+  const tls = tlsOf(rest)
+  return {
+    ...typeof username === 'string' && { username },
+    ...typeof password === 'string' && { password },
+    ...database !== undefined && database !== 0 && { db: database },
+    ...tls !== undefined && { tls },
+    connectionName: name,
     connectTimeout: CONNECT_MS_MAX,
-    commandTimeout: options.commandTimeoutMs,
+    disconnectTimeout: GOODBYE_MS_MAX,
+    commandTimeout: commandTimeoutMs,
     socketTimeout: SILENCE_MS_MAX,
+    // The probe asks more (server.ts), and a server that loads its data would be waited for in silence.
+    enableReadyCheck: false,
     maxRetriesPerRequest: 0,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -37,8 +77,35 @@ export function connectRedis (options: ClientOptions): Redis {
     // After a failover the old primary is a replica: go and look for the new one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
     retryStrategy: (times) => Math.min(RECONNECT_MS_MIN * 2 ** Math.min(times, 10), RECONNECT_MS_MAX)
-  })
-  return client
+  }
+}
+
+function tlsOf ({ tls }: Credentials): ConnectionOptions | undefined {
+  if (tls === undefined || tls === null) return undefined
+  return Object.fromEntries(Object.entries(tls satisfies TlsMaterial).filter(([, value]) => value !== null))
+}
+
+/** Looks until it has found one: ioredis gives a client up for ever whose connector fails. */
+function connectorTo (find: Find, tls: ConnectionOptions | undefined): NonNullable<RedisOptions['Connector']> {
+  return class extends AbstractConnector {
+    constructor () { super(GOODBYE_MS_MAX) }
+
+    async connect (emit: (type: string, error: Error) => void): Promise<Socket> {
+      this.connecting = true
+      for (;;) {
+        const address = await find().catch((error: Error) => error)
+        if (!this.connecting) throw new Error('closed meanwhile')
+        if (!(address instanceof Error)) {
+          const stream = tls === undefined ? connectPlain({ ...address }) : connectTls({ ...address, ...tls })
+          stream.once('error', (error) => { this.firstError = error })
+          this.stream = stream
+          return stream
+        }
+        emit('error', address)
+        await sleep(FIND_AGAIN_MS, undefined, { ref: false })
+      }
+    }
+  }
 }
 
 /** EVAL with replies as bytes; ioredis has it and its types (6.0) do not. */
@@ -46,27 +113,35 @@ export function evalBuffer (client: Redis, script: string, keys: readonly string
   return (client as Redis & { evalBuffer: (...args: unknown[]) => Promise<unknown> }).evalBuffer(script, keys.length, ...keys, ...values)
 }
 
+/** The user may not. Whatever else went wrong is no question of rights. */
+export function isForbidden (error: unknown): error is Error {
+  return error instanceof Error && error.message.startsWith('NOPERM')
+}
+
 function checkedUrl (url: string): string {
   if (/^rediss?:\/\/./.test(url)) return url
   throw new StartError('The Redis URL cannot be read: it should look like redis://user:password@host:6379/0.', 2)
 }
 
+/** What a server that answers says of itself: `evicts` keys when it is full. */
+export interface ServerSays { readonly evicts: boolean }
+
 /** `SET … NX GET` together. */
 const VERSION_MIN = 7
 
-/** false: this server cannot be used. Warns about what it can be used with, at a price. */
-export async function checkServer (client: Redis, log: Log): Promise<boolean> {
+/** A sentence: why this server cannot be used; null: it can. Warns about what it can be used with, at a price; `tell` hears of it. */
+export async function wrongWith (client: Redis, inCluster: boolean, log: Log, tell: (server: ServerSays) => void): Promise<string | null> {
   const info = await client.info()
   const version = field(info, 'redis_version') ?? '0'
-  if (Number.parseInt(version) < VERSION_MIN) {
-    log.warn({ version }, 'Redis 7.0 or newer is needed: going on without Redis')
-    return false
-  }
+  if (Number.parseInt(version) < VERSION_MIN) return `Redis 7.0 or newer is needed, and this one is ${version}`
+  if (field(info, 'cluster_enabled') === '1' && !inCluster) return 'this Redis is a node of a cluster: name its nodes under stores.redis.cluster instead of one url'
   const policy = field(info, 'maxmemory_policy')
-  if (policy !== undefined && policy !== 'noeviction' && field(info, 'maxmemory') !== '0') {
+  const evicts = policy !== undefined && policy !== 'noeviction' && field(info, 'maxmemory') !== '0'
+  tell({ evicts })
+  if (evicts) {
     log.warn({ maxmemoryPolicy: policy }, 'this Redis evicts keys when it is full: locks and copies may vanish, which costs database round trips; set maxmemory-policy noeviction')
   }
-  return true
+  return null
 }
 
 function field (info: string, name: string): string | undefined {

@@ -12,6 +12,8 @@ const UNSETTLED = 0x55 // U
 
 /** Behind kind and owner: a lock's moment. */
 const LOCK_PREFIX_BYTES = 1 + OWNER_BYTES + 8
+/** Behind all else: the attempt, where the claim is known to have been acknowledged. */
+const ATTEMPT_BYTES = 4
 /** Kind, state, attempt, end. */
 const COPY_PREFIX_BYTES = 1 + 1 + 4 + 8
 /** Kind, owner, attempt, retention. */
@@ -38,19 +40,26 @@ export function decodeValue (bytes: Buffer): LockValue | null {
   }
 }
 
-export function encodeLock ({ owner, fingerprint, lockedAtMs }: Lock): Buffer {
+export function encodeLock ({ owner, fingerprint, lockedAtMs, attempt }: Lock): Buffer {
   const prefix = Buffer.alloc(LOCK_PREFIX_BYTES)
   prefix[0] = LOCK
   owner.copy(prefix, 1)
   prefix.writeDoubleBE(lockedAtMs, 1 + OWNER_BYTES)
-  return Buffer.concat([prefix, encodeFingerprint(fingerprint)])
+  return Buffer.concat([prefix, encodeFingerprint(fingerprint), ...attempt === undefined ? [] : [attemptBytes(attempt)]])
+}
+
+function attemptBytes (attempt: number): Buffer {
+  const bytes = Buffer.alloc(ATTEMPT_BYTES)
+  bytes.writeUInt32BE(attempt)
+  return bytes
 }
 
 function decodeLock (bytes: Buffer): LockValue | null {
   const rest = decodeFingerprint(bytes, LOCK_PREFIX_BYTES)
-  if (rest === null || rest.end !== bytes.length) return null
+  if (rest === null || (rest.end !== bytes.length && rest.end + ATTEMPT_BYTES !== bytes.length)) return null
   const lockedAtMs = bytes.readDoubleBE(1 + OWNER_BYTES)
-  return { kind: 'lock', lock: { owner: ownerOf(bytes), fingerprint: rest.fingerprint, lockedAtMs } }
+  const granted = rest.end === bytes.length ? {} : { attempt: bytes.readUInt32BE(rest.end) }
+  return { kind: 'lock', lock: { owner: ownerOf(bytes), fingerprint: rest.fingerprint, lockedAtMs, ...granted } }
 }
 
 function encodeCopy ({ state, attempt, fingerprint, answer, expiresAtMs }: Copy): Buffer {

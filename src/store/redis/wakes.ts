@@ -5,12 +5,15 @@
  */
 import type { Redis } from 'ioredis'
 import type { Cancel } from '../../ports.ts'
+import { isForbidden } from './client.ts'
 
 export interface WakesOptions {
   /** Makes the connection for subscriptions. */
   readonly connect: () => Redis
   /** How long a watch waits for its subscription; then only polling remains. */
   readonly standsWithinMs: number
+  /** This user may not subscribe: only polling remains. */
+  readonly onForbidden: (error: Error) => void
 }
 
 /** `waits`: its watch has been answered. Until then there is nothing to tell: whoever watches looks when the watch stands. */
@@ -56,7 +59,7 @@ export class Wakes {
     const channel: Channel = { watchers: new Set(), standing: Promise.withResolvers() }
     this.#channels.set(name, channel)
     const client = this.#client ??= this.#connect()
-    if (client.status === 'ready') void subscribe(client, [name]).then(channel.standing.resolve)
+    if (client.status === 'ready') void this.#subscribe(client, [name]).then(channel.standing.resolve)
     return channel
   }
 
@@ -70,11 +73,16 @@ export class Wakes {
 
   async #subscribeAll (client: Redis): Promise<void> {
     const names = [...this.#channels.keys()]
-    if (names.length > 0) await subscribe(client, names)
+    if (names.length > 0) await this.#subscribe(client, names)
     for (const name of names) {
       this.#channels.get(name)?.standing.resolve()
       this.#wake(name)
     }
+  }
+
+  /** Never rejects: what could not be subscribed is subscribed with the next connection. */
+  async #subscribe (client: Redis, names: string[]): Promise<void> {
+    await client.subscribe(...names).catch((error: unknown) => { if (isForbidden(error)) this.#options.onForbidden(error) })
   }
 
   #wake (name: string): void {
@@ -89,11 +97,6 @@ export class Wakes {
     this.#channels.delete(name)
     this.#client?.unsubscribe(name).catch(() => {})
   }
-}
-
-/** Never rejects: what could not be subscribed is subscribed with the next connection. */
-async function subscribe (client: Redis, names: string[]): Promise<void> {
-  await client.subscribe(...names).catch(() => {})
 }
 
 async function within (ms: number, standing: Promise<void>): Promise<void> {

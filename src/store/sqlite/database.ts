@@ -85,6 +85,8 @@ export class Database {
       case 'settleLost': return this.#ledger.settleLost(call.settlement, call.claim, call.ageMs, nowMs)
       case 'lapse': return this.#ledger.lapse(call.order, nowMs)
       case 'sweep': return this.#ledger.sweep(call.limit, nowMs)
+      case 'takeProbes': return this.#ledger.takeProbes(call.order, nowMs)
+      case 'noteProbe': return this.#ledger.noteProbe(call.note, nowMs)
       case 'unresolved': return this.#ledger.unresolved(nowMs)
       case 'list': return this.#ledger.list(call.filter, nowMs)
       case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)

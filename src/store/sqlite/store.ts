@@ -19,8 +19,9 @@ import { Lane } from '../lane.ts'
 import { openDirectory, type Directory } from './directory.ts'
 import { openLink, type Link } from './link.ts'
 import type { Call } from './wire.ts'
+import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, ClaimResult, Lapsed, LapseOrder, Meter, OperatorResult, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
@@ -119,12 +120,21 @@ export class SqliteStore implements RecordStore {
     return this.#single({ op: 'renew', tokens })
   }
 
-  lapse (order: LapseOrder): Promise<Lapsed[]> {
-    return this.#single({ op: 'lapse', order })
+  /** One process, one thread that writes: an order waits behind nothing but its own writes. */
+  async lapse ({ ids, running, limit, still }: LapseOrder): Promise<Lapsed[]> {
+    return still() ? this.#single({ op: 'lapse', order: { ids, running, limit } }) : []
   }
 
   sweep (limit: number): Promise<Swept[]> {
     return this.#single({ op: 'sweep', limit })
+  }
+
+  takeProbes (order: ProbeOrder): Promise<DueProbe[]> {
+    return this.#single({ op: 'takeProbes', order })
+  }
+
+  noteProbe (note: ProbeNote): Promise<boolean> {
+    return this.#single({ op: 'noteProbe', note })
   }
 
   unresolved (): Promise<Unresolved> {

@@ -4,8 +4,8 @@
  */
 import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason } from '../../core/record.ts'
 import type { SettledBy, Stored } from '../../core/stored.ts'
-import type { LapseOrder, RecordFilter, Swept, Unresolved } from '../../ports.ts'
-import type { Audited, Table } from '../ledger.ts'
+import type { ProbeOrder, RecordFilter, Swept, Unresolved } from '../../ports.ts'
+import type { Audited, LapseRows, Table } from '../ledger.ts'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 
 type Columns = Record<string, SQLOutputValue>
@@ -13,19 +13,24 @@ type Columns = Record<string, SQLOutputValue>
 const COLUMNS = [
   'id', 'state', 'owner', 'attempt', 'fp_alg', 'fingerprint', 'lease_ms', 'unknown_keep_ms', 'quarantine_ms', 'claimed_at', 'lease_until',
   'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'route', 'method', 'path', 'request_id', 'instance',
-  'key_hash', 'key_text', 'headers', 'body'
+  'key_hash', 'key_text', 'headers', 'body', 'question', 'ask_at', 'asked', 'absent_at'
 ] as const
 
 const find = 'select * from records where id = ?'
 
 /** What a settle writes of a row, and a take of what is settled; everything else is the claim's. */
-const OUTCOME = ['state', 'lease_until', 'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'headers', 'body'] as const
+const OUTCOME = ['state', 'lease_until', 'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'headers', 'body', 'question'] as const
+
+/** What an asking writes. */
+const ASKING = ['ask_at', 'asked', 'absent_at'] as const
 
 const insert = `insert into records (${COLUMNS.join(', ')}) values (${COLUMNS.map(() => '?').join(', ')})`
 
 const replace = `update records set ${COLUMNS.slice(1).map(column => `${column} = ?`).join(', ')} where id = ?`
 
 const settle = `update records set ${OUTCOME.map(column => `${column} = ?`).join(', ')} where id = ?`
+
+const ask = `update records set ${ASKING.map(column => `${column} = ?`).join(', ')} where id = ?`
 
 const endLeases = 'update records set lease_until = min(lease_until, ?) where state = \'claimed\''
 
@@ -40,6 +45,12 @@ const removePast = `
 delete from records
  where rowid in (select rowid from records where expires_at <= ? order by expires_at limit ?)
 returning state`
+
+const due = `
+select * from records
+ where state = 'indeterminate' and question is not null and coalesce(ask_at, settled_at) <= ? and expires_at > ?
+   and route in (select value from json_each(?))
+ order by coalesce(ask_at, settled_at) limit ?`
 
 const unresolved = 'select count(*) as count, min(settled_at) as since from records where state = \'indeterminate\''
 
@@ -64,6 +75,7 @@ export class SqliteTable implements Table {
 
   save (row: Stored, before: Stored | null): void {
     if (before === null) this.#prepare(insert).run(...valuesOf(row))
+    else if (isSameOutcome(row, before)) this.#prepare(ask).run(row.askAtMs, row.asked, row.absentAtMs, row.id)
     else if (isSameClaim(row, before)) this.#prepare(settle).run(...outcomeOf(row), row.id)
     else this.#prepare(replace).run(...valuesOf(row).slice(1), row.id)
   }
@@ -73,7 +85,7 @@ export class SqliteTable implements Table {
     this.#prepare(endLeases).run(nowMs)
   }
 
-  lapsing ({ ids, running, limit }: LapseOrder, nowMs: number): Stored[] {
+  lapsing ({ ids, running, limit }: LapseRows, nowMs: number): Stored[] {
     const own = new Set(running.map(nameOf))
     const candidates = ids === null ? this.#prepare(lapsing).iterate(nowMs) : this.#prepare(lapsingOf).iterate(JSON.stringify(ids.map(nameOf)), nowMs)
     const rows: Stored[] = []
@@ -92,6 +104,10 @@ export class SqliteTable implements Table {
       counts.set(counted, (counts.get(counted) ?? 0) + 1)
     }
     return [...counts].map(([state, count]) => ({ state, count }))
+  }
+
+  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number): Stored[] {
+    return this.#prepare(due).all(nowMs, nowMs, JSON.stringify(routes), limit).map(storedOf)
   }
 
   unresolved (nowMs: number): Unresolved {
@@ -125,7 +141,13 @@ export class SqliteTable implements Table {
 /** Everything that is not its outcome is as it was; a renewal changes the lease, a new claim the owner. */
 function isSameClaim (row: Stored, before: Stored): boolean {
   return row.owner === before.owner && row.attempt === before.attempt && row.about === before.about && row.fingerprint === before.fingerprint &&
-    row.claimedAtMs === before.claimedAtMs && row.leaseMs === before.leaseMs && row.unknownKeepMs === before.unknownKeepMs && row.quarantineMs === before.quarantineMs
+    row.claimedAtMs === before.claimedAtMs && row.leaseMs === before.leaseMs && row.unknownKeepMs === before.unknownKeepMs && row.quarantineMs === before.quarantineMs &&
+    row.askAtMs === before.askAtMs && row.asked === before.asked && row.absentAtMs === before.absentAtMs
+}
+
+/** Settled as it was: only an asking is written. */
+function isSameOutcome (row: Stored, before: Stored): boolean {
+  return row.state === 'indeterminate' && row.settledAtMs === before.settledAtMs && row.owner === before.owner && row.expiresAtMs === before.expiresAtMs && row.asked > 0
 }
 
 /** In the order of COLUMNS. */
@@ -134,13 +156,13 @@ function valuesOf (row: Stored): SQLInputValue[] {
   return [
     row.id, row.state, row.owner, row.attempt, fingerprint.alg, fingerprint.value, row.leaseMs, row.unknownKeepMs, row.quarantineMs, row.claimedAtMs, row.leaseUntilMs,
     row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, reason?.stage ?? null, reason?.code ?? null, about.route, about.method, about.path, about.requestId, about.instance,
-    about.keyHash, about.keyText, row.headers, row.body
+    about.keyHash, about.keyText, row.headers, row.body, row.question, row.askAtMs, row.asked, row.absentAtMs
   ]
 }
 
 /** In the order of OUTCOME. */
 function outcomeOf (row: Stored): SQLInputValue[] {
-  return [row.state, row.leaseUntilMs, row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, row.reason?.stage ?? null, row.reason?.code ?? null, row.headers, row.body]
+  return [row.state, row.leaseUntilMs, row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, row.reason?.stage ?? null, row.reason?.code ?? null, row.headers, row.body, row.question]
 }
 
 /** The columns' types are the schema's own (STRICT); only a state that a newer release wrote is not known here. */
@@ -163,6 +185,10 @@ function storedOf (columns: Columns): Stored {
     headers: columns.headers === null ? null : bytesOf(columns.headers),
     body: columns.body === null ? null : bytesOf(columns.body),
     reason: columns.unknown_stage === null ? null : { stage: columns.unknown_stage as UnknownReason['stage'], code: columns.unknown_code as string },
+    question: columns.question === null ? null : bytesOf(columns.question),
+    askAtMs: columns.ask_at as number | null,
+    asked: columns.asked as number,
+    absentAtMs: columns.absent_at as number | null,
     about: {
       route: columns.route as string,
       method: columns.method as string,

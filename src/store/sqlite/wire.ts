@@ -3,8 +3,10 @@
  * Buffer into a Uint8Array and takes the whole pool behind a small one along; both are mended here.
  */
 import type { Fault } from './faults.ts'
+import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, Lapsed, LapseOrder, RecordFilter, Resolution } from '../../ports.ts'
+import type { LapseRows } from '../ledger.ts'
+import type { AuditEntry, Lapsed, ProbeOrder, RecordFilter, Resolution } from '../../ports.ts'
 
 export type Call =
   | { readonly op: 'insert', readonly claim: Claim }
@@ -14,8 +16,10 @@ export type Call =
   | { readonly op: 'renew', readonly tokens: readonly Token[] }
   | { readonly op: 'settle', readonly settlement: Settlement }
   | { readonly op: 'settleLost', readonly settlement: Settlement, readonly claim: Claim, readonly ageMs: number }
-  | { readonly op: 'lapse', readonly order: LapseOrder }
+  | { readonly op: 'lapse', readonly order: LapseRows }
   | { readonly op: 'sweep', readonly limit: number }
+  | { readonly op: 'takeProbes', readonly order: ProbeOrder }
+  | { readonly op: 'noteProbe', readonly note: ProbeNote }
   | { readonly op: 'unresolved' }
   | { readonly op: 'list', readonly filter: RecordFilter }
   | { readonly op: 'resolve', readonly resolution: Resolution }

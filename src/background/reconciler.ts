@@ -1,0 +1,64 @@
+/**
+ * Asks the upstreams about records of unknown outcome, its own and those that dead gateways left behind (`unknown: probe`).
+ * A record is handed to one gateway at a time; what a dead one has taken up is handed out again. Each route has its share
+ * of the questions that are under way: an upstream that is silent holds up nobody else's.
+ */
+import type { Gateway } from '../gateway/gateway.ts'
+import { probe } from '../gateway/probing.ts'
+import type { ProbedRoute } from '../gateway/world.ts'
+import { Service } from './service.ts'
+
+/** Questions under way at once in a process, of a route and of all: an upstream that has trouble is not to be asked by hundreds. */
+const ROUTE_MAX = 4
+const ALL_MAX = 64
+/** Between two looks when nobody says that there is something; sooner where a route asks in shorter intervals. */
+const EVERY_MS = 5_000
+const EVERY_LEAST_MS = 50
+/** On top of a question's own time: for the statements before and behind it. */
+const MARGIN_MS = 10_000
+
+export function reconciler (gateway: Gateway): Service {
+  const { clock, log } = gateway.world
+  const asking = new Map<string, number>()
+  const service = new Service({
+    name: 'reconciler',
+    get everyMs () { return everyMs(gateway) },
+    clock,
+    log,
+    round: async () => {
+      for (const route of gateway.world.probed.values()) await takeUp(gateway, route, asking, () => { service.soon() })
+      return false
+    }
+  })
+  gateway.onQuestion = () => { service.soon() }
+  return service
+}
+
+/** `asking`: how many questions of each route are under way. */
+async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string, number>, whenOver: () => void): Promise<void> {
+  const { records } = gateway.world
+  const all = [...asking.values()].reduce((sum, count) => sum + count, 0)
+  const mine = asking.get(route.name) ?? 0
+  const limit = Math.min(ROUTE_MAX - mine, ALL_MAX - all)
+  if (limit <= 0 || gateway.stopped) return
+  const due = await records.takeProbes({ routes: [route.name], withinMs: route.idempotency.probe.timeoutMs + MARGIN_MS, limit })
+  if (due.length === 0) return
+  asking.set(route.name, mine + due.length)
+  const full = due.length === limit
+  for (const each of due) {
+    void probe(gateway, each).catch((error: unknown) => {
+      if (!gateway.stopped) gateway.world.log.warn({ record: each.token.id.toString('base64url'), error: error instanceof Error ? error.message : String(error) }, 'asking about an unknown outcome failed; it will be asked again')
+    }).finally(() => {
+      const left = (asking.get(route.name) ?? 1) - 1
+      if (left === 0) asking.delete(route.name)
+      else asking.set(route.name, left)
+      // Where all places were taken, more may be waiting for this one.
+      if (full && !gateway.stopped) whenOver()
+    })
+  }
+}
+
+function everyMs (gateway: Gateway): number {
+  const intervals = [...gateway.world.probed.values()].map(({ idempotency: { probe: { intervalMs, confirmAfterMs } } }) => Math.min(intervalMs, confirmAfterMs))
+  return Math.max(EVERY_LEAST_MS, Math.min(EVERY_MS, ...intervals))
+}

@@ -1,0 +1,293 @@
+/**
+ * Redis Cluster: every master a server of its own, with its own breaker and its own batches, so that one that is gone or
+ * slow costs the records of its slots their fast path and nobody else anything. Which node has which slot is learnt from
+ * any of them, and from what a node says when it is asked for a key that is not its own: such a command was not done
+ * there, and is sent on. Nothing else is ever sent again.
+ */
+import type { Redis } from 'ioredis'
+import { APART } from './batches.ts'
+import type { Held, Locking, Write } from './batches.ts'
+import { CONNECTION_NAME, connectFound, connectTo, reconnect, WAKES_NAME } from './client.ts'
+import type { ClientOptions } from './client.ts'
+import { Server } from './server.ts'
+import { Elsewhere, rangesOf, SLOTS, slotOf } from './slots.ts'
+import type { Range } from './slots.ts'
+import type { Way, WayOptions } from './way.ts'
+import { addressText } from './where.ts'
+import type { Address } from './where.ts'
+
+/** MOVED by an old map, and ASK in the middle of a move; a third one says that nobody knows. */
+const HOPS_MAX = 2
+/** How old the map may get while all is well; a move of slots tells by itself. */
+const LOOK_EVERY_MS = 10_000
+/** While a master is away, or a slot nobody's: another may take its place any moment. */
+const LOOK_AGAIN_MS = 1_000
+/** After a surprise. More of them within that time are one. */
+const LOOK_SOON_MS = 50
+/** As many as Redis Cluster is made for. What has no place here is done without. */
+const NODES_MAX = 1_000
+/** Names to try for a probe: a node with a single slot is met once in 16384. */
+const PROBE_NAMES_MAX = 8 * SLOTS
+
+export class Cluster implements Way {
+  readonly #seeds: readonly Address[]
+  readonly #options: WayOptions
+  readonly #servers = new Map<string, { readonly server: Server, readonly address: Address, probe: string | null, evicts: boolean }>()
+  /** The same, for those who ask with every request. */
+  #all: readonly Server[] = []
+  #slots: Array<Server | undefined> = []
+  readonly #finder: Redis
+  /** Who is asked for the map just now, and who tells of wake-ups. */
+  #finderAt: Address | null = null
+  #subscriber: { readonly client: Redis, readonly at: () => Address | null } | null = null
+  #seed = 0
+  #epoch = 0
+  /** Maps in a row that were older than one that was seen. */
+  #outdated = 0
+  #looking = false
+  #timer: NodeJS.Timeout | null = null
+  #dueAtMs = 0
+  #begun = false
+  #degraded = true
+  #toldMap = false
+  #closed = false
+
+  constructor (seeds: readonly Address[], options: WayOptions) {
+    this.#seeds = seeds
+    this.#options = options
+    this.#finder = connectFound(async () => (this.#finderAt = this.#another(this.#finderAt)), this.#clientOptions('onceway-cluster-map'))
+    this.#finder.on('error', (error) => { this.#noMap(error.message) })
+    this.#finder.on('ready', () => { void this.#look() })
+  }
+
+  async lock (locking: Locking): Promise<Buffer | null | undefined> {
+    return this.#follow(locking.key, undefined, (server, asking) => server.lock({ ...locking, asking }))
+  }
+
+  async write (write: Write): Promise<boolean> {
+    if (write.kind === 'record') return this.#follow(write.key, false, (server, asking) => server.write({ ...write, asking }))
+    // Every node hands a wake-up on to all others.
+    const server = this.#available(this.#slots[slotOf(write.channel)]) ?? this.#all.find((any) => any.available())
+    return server !== undefined && await server.write(write) === true
+  }
+
+  async renew (held: readonly Held[], ttlMs: number): Promise<void> {
+    const groups = Map.groupBy(held, ({ key }) => this.#slots[slotOf(key)])
+    await Promise.all(Array.from(groups, async ([server, those]) => {
+      const places = await server?.renew(those, ttlMs) ?? []
+      await Promise.all(places.map(async (place, at) => {
+        const one = those[at]
+        if (place === null || one === undefined || server === undefined) return
+        await this.#hop(place, server, null, async (there, asking) => (await there.renew([{ ...one, asking }], ttlMs))[0] ?? null, 1)
+      }))
+    }))
+  }
+
+  async forget (key: string): Promise<boolean> {
+    return this.#follow(key, false, (server, asking) => server.forget(key, asking))
+  }
+
+  /** At first not before every master of the map has been tried, so that whoever waits for Redis finds all of it. */
+  available (): boolean {
+    if (this.#closed) return false
+    const servers = this.#all
+    this.#begun ||= servers.length > 0 && servers.every(({ decided }) => decided)
+    return this.#begun && servers.some((server) => server.available())
+  }
+
+  idle (): boolean { return this.#all.every(({ idle }) => idle) }
+
+  subscribe (): Redis {
+    let at: Address | null = null
+    const client = connectFound(async () => (at = this.#another(at)), this.#clientOptions(WAKES_NAME))
+    this.#subscriber = { client, at: () => at }
+    return client
+  }
+
+  close (): void {
+    this.#closed = true
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#finder.disconnect()
+    for (const { server } of this.#servers.values()) server.close()
+  }
+
+  // -------------------------------------------------------------- where a key is
+
+  async #follow<Reply> (key: string, none: Reply, ask: (server: Server, asking: boolean) => Promise<Reply | Elsewhere>): Promise<Reply> {
+    const server = this.#slots[slotOf(key)]
+    if (server === undefined) return none
+    const reply = await ask(server, false)
+    return reply instanceof Elsewhere ? this.#hop(reply, server, none, ask, 1) : reply
+  }
+
+  async #hop<Reply> (place: Elsewhere, from: Server, none: Reply, ask: (server: Server, asking: boolean) => Promise<Reply | Elsewhere>, hops: number): Promise<Reply> {
+    const server = this.#serverAt(place, from)
+    // A move of slots is told of one key at a time; the map then says the rest.
+    if (!place.asking && server !== undefined) {
+      this.#slots[place.slot] = server
+      this.#lookWithin(LOOK_SOON_MS)
+    }
+    if (server === undefined || hops > HOPS_MAX) return none
+    const reply = await ask(server, place.asking)
+    return reply instanceof Elsewhere ? this.#hop(reply, server, none, ask, hops + 1) : reply
+  }
+
+  #serverAt ({ address }: Elsewhere, from: Server): Server | undefined {
+    if (address.host !== '') return this.#serverOf(address)
+    const here = Array.from(this.#servers.values()).find(({ server }) => server === from)
+    return here === undefined ? undefined : this.#serverOf({ ...address, host: here.address.host })
+  }
+
+  #serverOf (address: Address): Server | undefined {
+    const node = addressText(address)
+    const known = this.#servers.get(node)
+    if (known !== undefined || this.#closed || this.#servers.size >= NODES_MAX) return known?.server
+    const { commandTimeoutMs, log, meter } = this.#options
+    const server: Server = new Server({
+      connect: () => connectTo(address, this.#clientOptions(CONNECTION_NAME)),
+      batches: APART,
+      commandTimeoutMs,
+      probeKey: () => this.#probeKey(node),
+      node,
+      log,
+      meter,
+      onChange: (open) => { this.#changed(address, open) },
+      onServer: ({ evicts }) => { this.#says(node, evicts) }
+    })
+    this.#servers.set(node, { server, address, probe: null, evicts: false })
+    this.#all = [...this.#all, server]
+    return server
+  }
+
+  /** A name in one of the node's own slots. */
+  #probeKey (node: string): string | null {
+    const entry = this.#servers.get(node)
+    if (entry === undefined) return null
+    const own = (name: string) => this.#slots[slotOf(name)] === entry.server
+    if (entry.probe !== null && own(entry.probe)) return entry.probe
+    entry.probe = null
+    if (!this.#slots.includes(entry.server)) return null
+    for (let number = 0; number < PROBE_NAMES_MAX; number++) {
+      const name = `${this.#options.keyPrefix}:probe:{${number}}`
+      if (own(name)) return (entry.probe = name)
+    }
+    return null
+  }
+
+  // -------------------------------------------------------------- the map
+
+  async #look (): Promise<void> {
+    if (this.#looking || this.#closed || this.#finder.status !== 'ready') return
+    this.#looking = true
+    try {
+      const [info, slots] = await Promise.all([this.#finder.call('CLUSTER', 'INFO'), this.#finder.call('CLUSTER', 'SLOTS')])
+      const epoch = Number(/cluster_current_epoch:([0-9]+)/.exec(String(info))?.[1] ?? 0)
+      if (this.#believes(epoch)) this.#learn(rangesOf(slots, this.#finderAt?.host ?? ''))
+    } catch (error) {
+      this.#noMap(error instanceof Error ? error.message : String(error))
+      reconnect(this.#finder)
+    } finally {
+      this.#looking = false
+      this.#lookWithin(this.#whole() ? LOOK_EVERY_MS : LOOK_AGAIN_MS)
+    }
+  }
+
+  /** A node that is cut off has an old map. All of them have one: then the cluster is another one. */
+  #believes (epoch: number): boolean {
+    this.#outdated = epoch < this.#epoch ? this.#outdated + 1 : 0
+    const believes = this.#outdated === 0 || this.#outdated > this.#servers.size
+    if (believes) this.#epoch = epoch
+    return believes
+  }
+
+  #learn (ranges: readonly Range[]): void {
+    if (ranges.length === 0) return this.#noMap('no node has any slots')
+    const slots: Array<Server | undefined> = Array.from({ length: SLOTS })
+    for (const { from, to, host, port } of ranges) slots.fill(this.#serverOf({ host, port }), from, to + 1)
+    this.#slots = slots
+    const masters = new Set(slots)
+    for (const [node, { server, evicts }] of this.#servers) {
+      if (masters.has(server)) continue
+      this.#servers.delete(node)
+      if (evicts) this.#sayAll()
+      this.#all = this.#all.filter((other) => other !== server)
+      server.close()
+    }
+    this.#toldMap = false
+    this.#tell()
+  }
+
+  #whole (): boolean {
+    return this.#slots.length === SLOTS && !this.#slots.includes(undefined) && this.#all.every((server) => server.available())
+  }
+
+  #lookWithin (ms: number): void {
+    const dueAtMs = performance.now() + ms
+    if (this.#closed || (this.#timer !== null && this.#dueAtMs <= dueAtMs)) return
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#dueAtMs = dueAtMs
+    this.#timer = setTimeout(() => {
+      this.#timer = null
+      if (this.#whole()) void this.#look()
+      else {
+        // What is wrong may be wrong with the map: another node is asked, as soon as it is reached.
+        reconnect(this.#finder)
+        this.#lookWithin(LOOK_AGAIN_MS)
+      }
+    }, ms).unref()
+  }
+
+  // -------------------------------------------------------------- who is there
+
+  #changed ({ host, port }: Address, open: boolean): void {
+    this.#tell()
+    if (!open) return
+    this.#lookWithin(LOOK_SOON_MS)
+    const at = this.#subscriber?.at() ?? null
+    // A node that stands still, or is cut off, would keep the subscriptions and tell nothing.
+    if (this.#subscriber !== null && at?.host === host && at.port === port) reconnect(this.#subscriber.client)
+  }
+
+  #says (node: string, evicts: boolean): void {
+    const entry = this.#servers.get(node)
+    if (entry === undefined) return
+    entry.evicts = evicts
+    this.#sayAll()
+  }
+
+  /** One node that evicts is enough. */
+  #sayAll (): void {
+    this.#options.onServer?.({ evicts: Array.from(this.#servers.values()).some(({ evicts }) => evicts) })
+  }
+
+  /** The gauge: some records go without Redis. */
+  #tell (): void {
+    const degraded = this.#all.some((server) => !server.available())
+    if (degraded === this.#degraded || this.#closed) return
+    this.#degraded = degraded
+    this.#options.meter?.breaker(degraded)
+  }
+
+  #noMap (error: string): void {
+    // While others serve, each node that does not says so itself.
+    if (this.#toldMap || this.available()) return
+    this.#toldMap = true
+    this.#options.log.warn({ error }, 'Redis cannot be reached: going on with the database alone')
+  }
+
+  /** A node to talk to about the whole, another one than `last` if there is one: masters that serve, else any that was named. */
+  #another (last: Address | null): Address {
+    const serving = Array.from(this.#servers.values()).filter(({ server }) => server.available()).map(({ address }) => address)
+    const nodes = serving.length > 0 ? serving : [...this.#seeds, ...Array.from(this.#servers.values(), ({ address }) => address)]
+    const others = nodes.filter((node) => last === null || addressText(node) !== addressText(last))
+    const among = others.length > 0 ? others : nodes
+    return among[this.#seed++ % among.length] as Address
+  }
+
+  #available (server: Server | undefined): Server | undefined { return server?.available() === true ? server : undefined }
+
+  #clientOptions (name: string): ClientOptions {
+    const { username = null, password = null, tls = null, commandTimeoutMs } = this.#options
+    return { username, password, tls, name, commandTimeoutMs }
+  }
+}

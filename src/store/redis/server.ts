@@ -1,0 +1,231 @@
+/**
+ * One server that is asked for locks and writes: its connection, its breaker, its batches. Every error, time-out, open
+ * breaker or reply that makes no sense is "no Redis"; no method rejects. Knows of other servers only what this one says.
+ */
+import type { Redis } from 'ioredis'
+import type { Log, Meter } from '../../ports.ts'
+import { Lane } from '../lane.ts'
+import type { Batches, Found, Held, Locking, RecordWrite, Write } from './batches.ts'
+import { Breaker } from './breaker.ts'
+import { isForbidden, wrongWith } from './client.ts'
+import type { ServerSays } from './client.ts'
+import type { Elsewhere } from './slots.ts'
+
+export interface ServerOptions {
+  readonly connect: () => Redis
+  readonly batches: Batches
+  readonly commandTimeoutMs: number
+  /** A key of this server that is nobody's record; null: no key can be its own. */
+  readonly probeKey: () => string | null
+  /** For the log, where there are several. */
+  readonly node?: string
+  readonly log: Log
+  readonly meter?: Pick<Meter, 'store'> | undefined
+  readonly onChange?: (open: boolean) => void
+  /** What it says of itself, on every new connection. */
+  readonly onServer?: ((server: ServerSays) => void) | undefined
+  /** It answers, or stands connected, and does not serve: after every probe that failed like that. */
+  readonly onRefusal?: () => void
+}
+
+/** One lost packet is no outage, five time-outs in a row are. */
+const FAILURES_MAX = 5
+const PROBE_EVERY_MS = 500
+const PROBE_LIVES_MS = 1_000
+/** Locks renewed at once: Redis serves nobody else while it does that, here a fraction of a millisecond. */
+const RENEWALS_MAX = 200
+/** The same for locks, copies and unlocks, which are more work each; and for their bytes. */
+const WRITES_MAX = 64
+const WRITES_BYTES_MAX = 1024 * 1024
+/**
+ * One batch at a time where Redis answers at once: the larger the batches, the fewer. Where it is far away or busy, as many
+ * side by side as its answers take: ten thousand locks a second at 100 ms.
+ */
+const BATCHES_MAX = 16
+const BATCH_MS_PER_LANE = 2
+/** Above every default limit on executions. At the bound a copy or an unlock is left out, as if Redis were away. */
+const WRITES_WAITING_MAX = 20_000
+
+export const NOBODY_WOKEN = 'nobody can be woken by Redis: who waits for an answer asks the database now and then'
+
+export class Server {
+  readonly #options: ServerOptions
+  readonly #client: Redis
+  readonly #breaker: Breaker
+  readonly #locks: Lane<Locking, Found>
+  readonly #writes: Lane<Write, boolean | Elsewhere>
+  readonly #where: { readonly node?: string }
+  #usable = false
+  /** Its first connection stands, or has failed. */
+  #decided = false
+  #told = false
+  #toldMute = false
+  #lastError: string | undefined
+  #closed = false
+
+  constructor (options: ServerOptions) {
+    const { node, onChange } = options
+    this.#options = options
+    this.#where = node === undefined ? {} : { node }
+    this.#breaker = new Breaker({
+      failuresMax: FAILURES_MAX,
+      retryMs: PROBE_EVERY_MS,
+      probe: () => this.#probe(),
+      onChange: (open) => { this.#changed(open); onChange?.(open) }
+    })
+    const lane = { batchMax: WRITES_MAX, batchesMax: BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, queueMax: WRITES_WAITING_MAX, provenRolledBack: () => false }
+    this.#locks = new Lane<Locking, Found>({ ...lane, name: 'redis locks', run: async (lockings) => this.#lock(lockings), idOf: ({ key }) => key })
+    this.#writes = new Lane<Write, boolean | Elsewhere>({
+      ...lane,
+      name: 'redis writes',
+      run: async (writes) => this.#write(writes),
+      idOf: (write) => write.kind === 'record' ? write.key : write.channel,
+      batchBytesMax: WRITES_BYTES_MAX,
+      bytesOf: (write) => write.kind === 'record' ? write.value?.length ?? 0 : 0
+    })
+    this.#client = options.connect()
+    this.#client.on('error', (error) => { this.#decided = true; this.#missing(error) })
+    this.#client.on('ready', () => { this.#breaker.probeNow() })
+    this.#client.on('close', () => { this.#usable = false; this.#decided = true; if (!this.#closed) this.#breaker.trip() })
+  }
+
+  get client (): Redis { return this.#client }
+
+  /** It is known whether it can be had at all. */
+  get decided (): boolean { return this.#decided }
+
+  /** Nothing is on its way to it. */
+  get idle (): boolean { return this.#writes.idle }
+
+  available (): boolean { return this.#usable && !this.#closed && !this.#breaker.open }
+
+  lock (locking: Locking): Promise<Found> {
+    return this.available() ? this.#locks.push(locking).catch(() => undefined) : Promise.resolve(undefined)
+  }
+
+  /** What follows an answer: nobody waits long for it, so it travels with what others have to write. false: not done. */
+  write (write: Write): Promise<boolean | Elsewhere> {
+    return this.available() ? this.#writes.push(write).catch(() => false) : Promise.resolve(false)
+  }
+
+  /** For each where it is, if it is not here. */
+  async renew (held: readonly Held[], ttlMs: number): Promise<Array<Elsewhere | null>> {
+    const places: Array<Elsewhere | null> = []
+    for (let at = 0; at < held.length; at += RENEWALS_MAX) {
+      const some = held.slice(at, at + RENEWALS_MAX)
+      places.push(...await this.#ask('renew', () => this.#options.batches.renew(this.#client, some, ttlMs)) ?? some.map(() => null))
+    }
+    return places
+  }
+
+  async forget (key: string, asking: boolean): Promise<boolean | Elsewhere> {
+    return await this.#ask('forget', () => this.#options.batches.forget(this.#client, { key, asking })) ?? false
+  }
+
+  close (): void {
+    this.#closed = true
+    this.#breaker.stop()
+    this.#client.disconnect()
+  }
+
+  async #lock (all: readonly Locking[]): Promise<Found[]> {
+    // Who has waited as long as for an answer goes on without one (P2): the arbiter is waiting.
+    const since = performance.now() - this.#options.commandTimeoutMs
+    const lockings = all.filter(({ askedAtMs }) => askedAtMs >= since)
+    if (lockings.length === 0) return all.map(() => undefined)
+    const found = await this.#ask('lock', () => this.#options.batches.lock(this.#client, lockings), lockings.length)
+    let at = 0
+    return all.map(({ askedAtMs }) => askedAtMs >= since ? found?.[at++] : undefined)
+  }
+
+  async #write (writes: readonly Write[]): Promise<Array<boolean | Elsewhere>> {
+    return await this.#ask('write', () => this.#options.batches.write(this.#client, writes), writes.length) ?? writes.map(({ kind }) => kind === 'wake')
+  }
+
+  /** undefined: no Redis. `asked`: how many wait for the answer; so many have failed if there is none. */
+  async #ask<Reply> (operation: string, command: () => Promise<Reply>, asked = 1): Promise<Reply | undefined> {
+    if (!this.available()) return undefined
+    const began = performance.now()
+    try {
+      const reply = await command()
+      this.#breaker.succeeded()
+      this.#options.meter?.store('redis', operation, true, performance.now() - began)
+      return reply
+    } catch (error) {
+      this.#lastError = messageOf(error)
+      this.#breaker.failed(asked)
+      this.#options.meter?.store('redis', operation, false, performance.now() - began)
+      this.#options.log.debug({ ...this.#where, operation, error: this.#lastError }, 'Redis did not answer')
+      return undefined
+    }
+  }
+
+  /** A new connection may be to another server: look at it again before it is used. */
+  async #probe (): Promise<void> {
+    const { batches, log, onServer = () => {}, onRefusal } = this.#options
+    try {
+      const wrong = this.#usable ? null : await wrongWith(this.#client, batches.inCluster, log, onServer)
+      if (wrong !== null) throw new Error(wrong)
+      await this.#rehearse()
+      this.#usable = true
+      this.#decided = true
+    } catch (error) {
+      // Without a connection its own error has said so.
+      if (this.#client.status === 'ready') {
+        this.#refused(messageOf(error))
+        onRefusal?.()
+      }
+      throw error
+    }
+  }
+
+  /** Everything that a request will ask: a server that is read-only or full, or a user who lacks a right, answers every PING. */
+  async #rehearse (): Promise<void> {
+    const { batches, probeKey } = this.#options
+    const key = probeKey()
+    if (key === null) throw new Error('it has no slots')
+    const [owner, endsAtMs, endsAtWallMs] = [Buffer.alloc(OWNER_LIKE_BYTES, 'probe'), performance.now() + PROBE_LIVES_MS, Date.now() + PROBE_LIVES_MS]
+    const lock = Buffer.concat([Buffer.from('L'), owner])
+    const unlock: RecordWrite = { kind: 'record', key, owner, value: null, endsAtMs, endsAtWallMs }
+    await Promise.all([
+      batches.lock(this.#client, [{ key, bytes: lock, ttlMs: PROBE_LIVES_MS, askedAtMs: endsAtMs }]),
+      batches.renew(this.#client, [{ key, owner }], PROBE_LIVES_MS),
+      batches.write(this.#client, [unlock])
+    ])
+    // Without it only polling remains (ports.ts): worth a word, no outage.
+    await this.#client.publish(key, '').catch((error: unknown) => { if (isForbidden(error)) this.#mute(error.message) })
+  }
+
+  #mute (error: string): void {
+    if (!this.#toldMute) this.#options.log.warn({ ...this.#where, error }, NOBODY_WOKEN)
+    this.#toldMute = true
+  }
+
+  #changed (open: boolean): void {
+    const { log } = this.#options
+    if (!open) log.info(this.#where, 'Redis is in use')
+    else if (!this.#closed) log.warn({ ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } }, 'no Redis: going on with the database alone')
+    this.#lastError = undefined
+    this.#told = open
+  }
+
+  /** Said once per outage, also when it began before the start. */
+  #missing (error: Error): void {
+    if (!this.#told) this.#options.log.warn({ ...this.#where, error: error.message }, 'Redis cannot be reached: going on with the database alone')
+    this.#told = true
+  }
+
+  #refused (error: string): void {
+    if (!this.#told) this.#options.log.warn({ ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
+    this.#told = true
+  }
+}
+
+/** As long as an owner, so that the scripts find it. */
+const OWNER_LIKE_BYTES = 16
+
+/** Redis does not say which command it was that a script's user may not use. */
+function messageOf (error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  return /^NOPERM|user executing the script/.test(message) ? `${message} (docs/deployment.md has the rights that this user needs)` : message
+}

@@ -1,0 +1,51 @@
+/**
+ * A new epoch in the embedded store (core/epoch.ts), by the only process that has it: one transaction on this thread, where
+ * no gateway runs that it could hold up.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import { RESTORED_REASON, type EpochOrder, type EpochResult, type OutdatedState } from '../../core/epoch.ts'
+import { Database } from './database.ts'
+import { openDirectory } from './directory.ts'
+import { errorOf, Faulted } from './faults.ts'
+
+/** Never says `live`: a gateway holds the directory, and its absence is the proof that nobody holds a lease. @throws StartError */
+export function bumpEpochIn (dataDir: string, order: EpochOrder, nowMs = Date.now()): EpochResult {
+  // Looks before it makes a directory: there is nothing to restore where no store was.
+  const { file } = openDirectory(dataDir, false)
+  const held = openDirectory(dataDir, true)
+  try {
+    // Not exclusive: what was claimed is to say that a backup was restored, not that its lease ended.
+    const database = new Database({ file, nowMs, exclusive: false })
+    try {
+      return bump(database.connection, order, nowMs)
+    } finally {
+      database.close()
+    }
+  } catch (error) {
+    throw error instanceof Faulted ? errorOf(error.fault) : error
+  } finally {
+    held.release()
+  }
+}
+
+function bump (connection: DatabaseSync, { who, why, dryRun }: EpochOrder, nowMs: number): EpochResult {
+  connection.exec('begin immediate')
+  try {
+    const [claimed, released] = [outdate(connection, 'claimed', nowMs), outdate(connection, 'released', nowMs)]
+    const epoch = Number(connection.prepare('update installation set epoch = epoch + 1 returning epoch').get()?.epoch)
+    connection.prepare('insert into epochs (epoch, at, claimed, released, who, why) values (?, ?, ?, ?, ?, ?)').run(epoch, nowMs, claimed, released, who, why)
+    connection.exec(dryRun ? 'rollback' : 'commit')
+    return { kind: 'bumped', epoch, claimed, released }
+  } catch (error) {
+    if (connection.isTransaction) connection.exec('rollback')
+    throw error
+  }
+}
+
+function outdate (connection: DatabaseSync, state: OutdatedState, nowMs: number): number {
+  const { changes } = connection.prepare(`update records
+   set state = 'indeterminate', lease_until = null, settled_at = ?, settled_by = 'operator', expires_at = ? + unknown_keep_ms,
+       status = null, headers = null, unknown_stage = ?, unknown_code = ?
+ where state = ?`).run(nowMs, nowMs, RESTORED_REASON.stage, RESTORED_REASON.code, state)
+  return Number(changes)
+}

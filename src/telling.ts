@@ -1,0 +1,73 @@
+/** The seams, too: what a gateway tells of itself, in numbers and in lines. Types only; telemetry/ is the one driver. */
+import type { ToldStanding } from './core/standing.ts'
+
+/** Unresolved indeterminate records: how many, and how long the oldest has been so. */
+export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
+
+/** Counters and timings; telemetry/metrics.ts declares the real ones. `ms` are milliseconds. */
+export interface Meter {
+  request: (route: string, outcome: string, ms: number) => void
+  keyless: (route: string) => void
+  ignored: () => void
+  upstream: (route: string, result: string, ms: number) => void
+  store: (store: string, operation: string, ok: boolean, ms: number) => void
+  executions: (delta: 1 | -1) => void
+  waiters: (delta: 1 | -1) => void
+  leaseLost: (route: string) => void
+  settleFenced: (route: string) => void
+  settleRetried: (route: string) => void
+  /** An answer was given that the arbiter has not taken yet (E6). */
+  answeredUnsettled: (route: string) => void
+  unsettledBytes: (delta: number) => void
+  scopeSplit: (route: string) => void
+  swept: (state: string, count: number) => void
+  lapsed: (count: number) => void
+  indeterminate: (route: string, stage: string) => void
+  /** The upstream was asked what became of a record, and what that came to. */
+  probed: (route: string, result: ProbeResult) => void
+  unresolved: (unresolved: Unresolved) => void
+  breaker: (open: boolean) => void
+  /** Which promise holds, as often as it was looked at. */
+  standing: (standing: ToldStanding) => void
+  /** Turned away before it was looked at, because the process is at a limit. */
+  shed: (limit: ShedLimit) => void
+}
+
+/** overtaken: settled by somebody else, or asked about again, meanwhile. unaskable: the request lacked what its question needs. */
+export type ProbeResult = 'found' | 'released' | 'absent' | 'nothing' | 'given-up' | 'overtaken' | 'unaskable'
+
+export type ShedLimit = 'eventLoopDelay' | 'connections'
+
+/** What is said of a guarded request: no key, credential, query or body. Times in milliseconds. */
+export interface RequestLine {
+  readonly requestId: string
+  readonly route: string
+  readonly method: string
+  readonly outcome: string
+  readonly status: number
+  readonly ms: number
+  readonly responseBytes: number
+  readonly record: string | undefined
+  /** Which source the key came from, where the route has several. */
+  readonly keyFrom: string | undefined
+  readonly attempt: number | undefined
+  readonly bodyMs: number | undefined
+  readonly claimMs: number | undefined
+  readonly upstreamMs: number | undefined
+  readonly settleMs: number | undefined
+  readonly waitMs: number | undefined
+  readonly requestBytes: number | undefined
+  readonly reason: string | undefined
+}
+
+export interface RequestLog {
+  note: (line: RequestLine) => void
+}
+
+/** The part of a pino logger that rooms below http may use. */
+export interface Log {
+  debug: (fields: object, message: string) => void
+  info: (fields: object, message: string) => void
+  warn: (fields: object, message: string) => void
+  error: (fields: object, message: string) => void
+}

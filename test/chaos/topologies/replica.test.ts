@@ -1,0 +1,6 @@
+/** Seconds of it; `npm run chaos -- --topology replica` does more. */
+import { describe } from 'node:test'
+import { needs } from '../../harness/needs.ts'
+import { seconds } from './seconds.ts'
+
+describe('under faults, topology replica', needs('postgres tools', 'own redis'), () => { seconds('replica', ['postgres-link-cut', 'postgres-promote', 'gateway-kill']) })

@@ -1,0 +1,51 @@
+/** A primary with a synchronous standby, which is promoted when the primary is killed; the run goes on with a new standby. */
+import { startPair } from '../../harness/replication.ts'
+import type { Pair } from '../../harness/replication.ts'
+import type { PostgresServer } from '../../harness/postgres.ts'
+import { startRedis } from '../../harness/redis.ts'
+import { pause } from '../stores.ts'
+import type { Topology } from './topology.ts'
+
+const NO_DISK = 'the servers of this topology share a disk'
+
+export const REPLICA: Topology = {
+  what: 'a Postgres with a synchronous standby that is promoted when it is killed, and one Redis',
+  own: ['postgres-promote'],
+  without: { 'postgres-disk-full': NO_DISK },
+  start: async () => {
+    const [pair, redis] = await Promise.all([startPair({ synchronous: true }), startRedis()])
+    return {
+      postgres: whoeverIsPrimary(pair),
+      redis,
+      redisAt: null,
+      database: await pair.createDatabase('chaos'),
+      disk: NO_DISK,
+      databasePort: pair.port,
+      prepared: true,
+      own: {
+        'postgres-promote': async ({ forMs }) => {
+          await pair.killPrimary()
+          await pause(forMs)
+          await pair.promote()
+          await pair.rebuild()
+        }
+      },
+      stop: async () => { await Promise.all([pair.stop(), redis.stop()]) }
+    }
+  }
+}
+
+/** One server, as the faults of the plain topology know it. */
+function whoeverIsPrimary (pair: Pair): PostgresServer {
+  return {
+    url: pair.url,
+    port: pair.port,
+    pid: () => pair.primary().pid(),
+    stop: () => pair.stop(),
+    kill: () => pair.primary().kill(),
+    restart: () => pair.primary().restart(),
+    pause: () => { pair.primary().pause() },
+    resume: () => { pair.primary().resume() },
+    createDatabase: name => pair.createDatabase(name)
+  }
+}

@@ -1,0 +1,27 @@
+/** `--topology NAME`: every way to put the stores together that a run knows. */
+import { FAULT_KINDS } from '../faults.ts'
+import type { FaultKind } from '../faults.ts'
+import { startStores } from '../stores.ts'
+import { CLUSTER } from './cluster.ts'
+import { PGBOUNCER } from './pgbouncer.ts'
+import { REPLICA } from './replica.ts'
+import { SENTINEL } from './sentinel.ts'
+import type { Topology } from './topology.ts'
+
+/** One server of each. */
+const PLAIN: Topology = { what: 'one Postgres (its directory in memory, fsync on) and one Redis', own: [], without: {}, start: async fillsDisk => startStores(fillsDisk) }
+
+export const TOPOLOGIES = { plain: PLAIN, sentinel: SENTINEL, cluster: CLUSTER, pgbouncer: PGBOUNCER, replica: REPLICA } as const satisfies Readonly<Record<string, Topology>>
+
+export type TopologyName = keyof typeof TOPOLOGIES
+
+export function isTopology (name: string): name is TopologyName {
+  return Object.hasOwn(TOPOLOGIES, name)
+}
+
+/** What is not dealt there: the faults of other topologies, and what this one cannot have. */
+export function absentFrom (name: TopologyName): Set<FaultKind> {
+  const { own, without }: Topology = TOPOLOGIES[name]
+  const special = Object.values(TOPOLOGIES).flatMap((topology: Topology) => topology.own)
+  return new Set(FAULT_KINDS.filter(kind => without[kind] !== undefined || (special.includes(kind) && !own.includes(kind))))
+}
