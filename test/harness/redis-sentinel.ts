@@ -42,8 +42,10 @@ export interface RedisSentinel {
 const SENTINELS = 3
 const QUORUM = 2
 const DOWN_AFTER_MS = 500
-const START_MS_MAX = 15_000
-const FAILOVER_MS_MAX = 20_000
+/** An election that no sentinel wins is held again after twice this. */
+const FAILOVER_TIMEOUT_MS = 2_000
+/** Sentinels that were not scheduled for two seconds trust nothing they see for thirty (TILT); then there may be an election. */
+export const SENTINELS_MS_MAX = 60_000
 
 export interface SentinelOptions {
   /** Further arguments of both servers. */
@@ -93,7 +95,7 @@ function sentinelText (port: number, master: number, tls: Certificates | undefin
 bind 127.0.0.1
 sentinel monitor ${MASTER_NAME} 127.0.0.1 ${master} ${QUORUM}
 sentinel down-after-milliseconds ${MASTER_NAME} ${DOWN_AFTER_MS}
-sentinel failover-timeout ${MASTER_NAME} 4000
+sentinel failover-timeout ${MASTER_NAME} ${FAILOVER_TIMEOUT_MS}
 sentinel parallel-syncs ${MASTER_NAME} 1
 `
 }
@@ -111,7 +113,7 @@ function sentinelOf (servers: readonly RedisServer[], sentinels: ReadonlyArray<{
     if (server === undefined || master === 0) throw new Error('the sentinels do not agree on a master')
     return server
   }
-  /** The sentinels would make an old master a replica by themselves, eight seconds after they have seen it again. */
+  /** The sentinels would make an old master a replica by themselves, some seconds after they have seen it again. */
   const joined = async (master: number): Promise<boolean> => {
     const [one, other] = [servers.find(({ port }) => port === master), servers.find(({ port }) => port !== master)]
     if (one === undefined || other === undefined) return false
@@ -135,10 +137,10 @@ function sentinelOf (servers: readonly RedisServer[], sentinels: ReadonlyArray<{
           return state !== null && valueOf(state, 'num-other-sentinels') === String(SENTINELS - 1) && valueOf(state, 'num-slaves') === '1' && valueOf(state, 'flags') === 'master'
         }))
         return known.every(Boolean) && await joined(master)
-      }, 'the sentinels to know both servers and each other', START_MS_MAX)
+      }, 'the sentinels to know both servers and each other', SENTINELS_MS_MAX)
     },
     async promoted (server) {
-      await eventually(async () => await masterPort() === server.port && await said(server, tls, async (client) => /^role:master/m.test(await client.info('replication'))), 'the sentinels to have promoted the replica', FAILOVER_MS_MAX)
+      await eventually(async () => await masterPort() === server.port && await said(server, tls, async (client) => /^role:master/m.test(await client.info('replication'))), 'the sentinels to have promoted the replica', SENTINELS_MS_MAX)
     },
     async stopReplication () {
       const master = await named((port, at) => port === at)

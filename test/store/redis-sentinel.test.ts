@@ -14,13 +14,12 @@ import { needs } from '../harness/needs.ts'
 import { startPostgres } from '../harness/postgres.ts'
 import { startProcess } from '../harness/process-gateway.ts'
 import type { ProcessGateway } from '../harness/process-gateway.ts'
-import { MASTER_NAME, startRedisSentinel } from '../harness/redis-sentinel.ts'
+import { MASTER_NAME, SENTINELS_MS_MAX, startRedisSentinel } from '../harness/redis-sentinel.ts'
 import type { RedisSentinel } from '../harness/redis-sentinel.ts'
 import { CREATED, startWitness } from '../harness/witness.ts'
 import { bareClient, lockOf, LONG_MS, openLocks, readyLocks, redisOptionsAt } from './redis-world.ts'
 
 const COMMAND_TIMEOUT_MS = 150
-const FAILOVER_MS_MAX = 10_000
 
 describe('locks behind sentinels', needs('redis sentinel', 'postgres'), () => {
   let world: RedisSentinel
@@ -31,7 +30,7 @@ describe('locks behind sentinels', needs('redis sentinel', 'postgres'), () => {
     redisOptionsAt({ sentinel: { name: MASTER_NAME, nodes: world.addresses } }, { commandTimeoutMs: COMMAND_TIMEOUT_MS, ...given })
 
   async function untilLocked (store: LockStore, what: string): Promise<void> {
-    await eventually(async () => (await store.lock(randomBytes(32), lockOf(), LONG_MS)).kind === 'locked', what, FAILOVER_MS_MAX)
+    await eventually(async () => (await store.lock(randomBytes(32), lockOf(), LONG_MS)).kind === 'locked', what, SENTINELS_MS_MAX)
   }
 
   lockStoreConformance('redis sentinel', async (t) => {
@@ -51,7 +50,7 @@ describe('locks behind sentinels', needs('redis sentinel', 'postgres'), () => {
       const { kind } = await store.lock(randomBytes(32), lockOf(), LONG_MS)
       kinds.add(kind)
       return kind === 'locked'
-    }, 'the new master to be in use', FAILOVER_MS_MAX)
+    }, 'the new master to be in use', SENTINELS_MS_MAX)
     assert.deepEqual([...kinds].sort(), ['locked', 'unavailable'])
     assert.equal((await world.master()).port, next.port)
     assert.equal(log.lines.filter(({ level }) => level === 'warn').length <= 2, true, JSON.stringify(log.lines))
@@ -102,7 +101,7 @@ describe('locks behind sentinels', needs('redis sentinel', 'postgres'), () => {
     await eventually(async () => {
       const clients = String(await client.client('LIST'))
       return (clients.match(/name=onceway /g) ?? []).length >= 2 && clients.includes('name=onceway-wakes')
-    }, 'both stores and the subscription to be at the new master', FAILOVER_MS_MAX)
+    }, 'both stores and the subscription to be at the new master', SENTINELS_MS_MAX)
     await untilLocked(there, 'the new master to be in use')
     const before = woken
     await eventually(() => { there.wake(id); return woken > before + 1 }, 'wake-ups at the new master')
@@ -164,7 +163,7 @@ describe('locks behind sentinels', needs('redis sentinel', 'postgres'), () => {
 
     // Afterwards: no lock of either at the new master, and the rows still say who has them.
     await world.promoted(next)
-    for (const gateway of gateways) await eventually(async () => !(await degraded(gateway)), 'Redis to be in use again', FAILOVER_MS_MAX)
+    for (const gateway of gateways) await eventually(async () => !(await degraded(gateway)), 'Redis to be in use again', SENTINELS_MS_MAX)
     const there = await bareClient(t, next.url)
     assert.deepEqual(await recordsAt(there), [])
     const told = await Promise.all(gateways.flatMap((gateway) => ['first', 'second'].map((key) => ask(gateway, key))))
