@@ -9,6 +9,8 @@ export interface Meter {
   request: (route: string, outcome: string, ms: number) => void
   keyless: (route: string) => void
   ignored: () => void
+  /** A request that the route's preset lets pass, and why. */
+  passed: (route: string, preset: string, why: string) => void
   upstream: (route: string, result: string, ms: number) => void
   store: (store: string, operation: string, ok: boolean, ms: number) => void
   executions: (delta: 1 | -1) => void

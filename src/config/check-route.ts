@@ -32,6 +32,7 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...('value' in key ? headersOf(key.value).filter((name) => NO_KEY_HEADER.test(name)).map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has a meaning of its own`)) : []),
     ...('value' in key ? unknownParts(key.value, match).map((name) => mistake(at('key', 'from'), `names {path:${name}}, which match.path does not have`)) : []),
     ...('wrong' in scope ? [mistake(at('scope'), scope.wrong)] : checkJwt(policy, path, base)),
+    ...('value' in key ? checkWindow(key.value, policy, path) : []),
     ...checkTimes(policy, path, upstreamTimeoutMs),
     ...checkProbe(policy, path, upstreamTimeoutMs)
   ]
@@ -79,6 +80,17 @@ function wrongJwks (jwks: string, base: string): string[] {
   } catch (error) {
     return [error instanceof SyntaxError ? `${file} is no JSON` : `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`]
   }
+}
+
+/** What the content of a request is remembered by, or how old its first sending may be. */
+function checkWindow (sources: readonly KeySource[], { key: { window }, lease, retention }: IdempotencyFile, path: Path): Mistake[] {
+  if (window === undefined) return []
+  const at = [...path, 'key', 'window']
+  const [windowMs, leaseMs, retentionMs] = [parseDuration(window) ?? 0, parseDuration(lease) ?? 0, parseDuration(retention) ?? 0]
+  const repeatable = sources.some((source) => source.kind === 'preset' && source.preset.name === 'repeatability')
+  if (!repeatable && !sources.some(({ kind }) => kind === 'hash')) return [mistake(at, 'says nothing: no source is hash: or repeatability')]
+  if (windowMs < 2 * leaseMs) return [mistake(at, `must be at least two leases (2 x ${lease})`)]
+  return repeatable && windowMs > retentionMs ? [mistake(at, `must be at most retention (${retention}): what is older than that may have been forgotten`)] : []
 }
 
 function checkTimes (policy: IdempotencyFile, path: Path, upstreamTimeoutMs: number | null): Mistake[] {

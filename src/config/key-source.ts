@@ -1,6 +1,7 @@
 /** Key sources as they are written (`header:NAME`, `json:/pointer`, `template:…`), checked and read into their policies. */
 import { readPointer } from '../core/json-pointer.ts'
 import type { KeyPart, KeySource } from '../core/key-sources.ts'
+import { PRESETS } from '../core/presets.ts'
 import { isToken } from './scope.ts'
 
 type Read<T> = { readonly value: T } | { readonly wrong: string }
@@ -8,7 +9,7 @@ type Read<T> = { readonly value: T } | { readonly wrong: string }
 export const DEFAULT_KEY_HEADER = 'idempotency-key'
 /** Of values that a template or a hash is made of: each is read of every request. */
 const PARTS_MAX = 16
-const SOURCES = 'write header:NAME, query:NAME, json:/pointer, template:…, hash:body or hash:/pointer,/pointer'
+const SOURCES = `write header:NAME, query:NAME, json:/pointer, template:…, hash:body, hash:/pointer,/pointer, or a sender: ${[...PRESETS.keys()].join(', ')}`
 
 export function readKeySources (written: string | readonly string[]): Read<readonly KeySource[]> {
   const read = [written].flat().map(readSource)
@@ -26,6 +27,8 @@ export function keyHeaderOf (sources: readonly KeySource[]): string {
 }
 
 function readSource (text: string): Read<KeySource> {
+  const preset = PRESETS.get(text)
+  if (preset !== undefined) return { value: { kind: 'preset', preset } }
   const [, kind, rest = ''] = /^([a-z]+):(.*)$/s.exec(text) ?? []
   switch (kind) {
     case 'header': return isToken(rest) ? { value: { kind, name: rest.toLowerCase() } } : { wrong: `${text} names no header` }

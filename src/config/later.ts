@@ -23,8 +23,6 @@ const LATER: readonly Later[] = [
   { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe', 'inbox', 'drop'), instead: 'write enforce' },
   { path: [...IDEMPOTENCY, 'inbox'] },
   { path: [...IDEMPOTENCY, 'drop'] },
-  { path: [...IDEMPOTENCY, 'key', 'window'] },
-  { path: [...IDEMPOTENCY, 'key', 'from'], when: isLaterKeySource, instead: 'write header:, query:, json:, template: or hash: sources' },
   { path: [...IDEMPOTENCY, 'scope'], when: isLaterScope, instead: 'use header:, cookie:, jwt: or const: parts' }
 ]
 
@@ -48,12 +46,6 @@ function placesOf (tree: unknown, pattern: readonly string[], path: Path = []): 
 
 function isOneOf (...values: readonly unknown[]): (value: unknown) => boolean {
   return (value) => values.includes(value)
-}
-
-/** Presets: a bare word. */
-function isLaterKeySource (value: unknown): boolean {
-  if (Array.isArray(value)) return value.some(isLaterKeySource)
-  return typeof value === 'string' && /^preset:|^[a-z][a-z0-9-]*$/.test(value)
 }
 
 function isLaterScope (value: unknown): boolean {

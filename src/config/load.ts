@@ -12,6 +12,7 @@ import type { Origins } from './environment.ts'
 import { interpolate } from './interpolate.ts'
 import { takeLater } from './later.ts'
 import { configOf, spreadProfiles } from './policy.ts'
+import { spreadPresets } from './presets.ts'
 import { ConfigInvalid, pathText } from './problem.ts'
 import type { ConfigProblem, Mistake } from './problem.ts'
 import { rangeMistakes } from './ranges.ts'
@@ -81,6 +82,7 @@ function resolveSource (source: Source, { env, flags, name, base }: Surroundings
   const early = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
   const origins = override(tree, schema, env)
   early.push(...applyFlags(tree, flags, origins), ...readSecretFiles(tree, base), ...takeLater(tree))
+  early.push(...spreadPresets(tree))
   spreadProfiles(tree)
   const mistakes = [...early, ...mistakesOf(tree, base)]
   if (mistakes.length > 0) throw new ConfigInvalid(placed(mistakes, source, origins))

@@ -1,5 +1,6 @@
 /** From the checked file to the program's own shapes: units resolved, references followed, profiles spread. Never checks: what comes in is sound. */
 import { resolve } from 'node:path'
+import { isClientsKey } from '../core/key-sources.ts'
 import type { FingerprintPolicy, IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
 import { isUrl, routeMatch } from './check-route.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
@@ -108,7 +109,7 @@ function routeOf (route: RouteFile, upstreams: readonly UpstreamPolicy[], base: 
 function idempotencyOf (file: IdempotencyFile, base: string, upstreamTimeoutMs: number): IdempotencyPolicy {
   return {
     profile: file.profile,
-    key: keyOf(file.key),
+    key: keyOf(file.key, file.retention),
     scope: sound(readScope(file.scope)),
     jwt: file.jwt === undefined
       ? null
@@ -130,10 +131,10 @@ function idempotencyOf (file: IdempotencyFile, base: string, upstreamTimeoutMs: 
 }
 
 /** What is derived is shown: nobody else could tell what was taken for the same. */
-function keyOf ({ from, required, syntax, store }: IdempotencyFile['key']): KeyPolicy {
+function keyOf ({ from, required, syntax, store, window }: IdempotencyFile['key'], retention: string): KeyPolicy {
   const sources = sound(readKeySources(from))
-  const derived = sources.some(({ kind }) => kind !== 'header')
-  return { sources, header: keyHeaderOf(sources), required, syntax, store: store ?? (derived ? 'text' : 'hash') }
+  const derived = !sources.every(isClientsKey)
+  return { sources, header: keyHeaderOf(sources), required, syntax, store: store ?? (derived ? 'text' : 'hash'), windowMs: ms(window ?? retention) }
 }
 
 function keepOf (file: IdempotencyFile['keep']): KeepPolicy {

@@ -15,6 +15,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'idempotency.lease': { min: '1s', max: '10m', why: 'below a second a slow commit loses it; a dead gateway\'s record is held for the whole of it' },
   // Timers of Node end at 24.8 days; no client waits longer than this anyway.
   'idempotency.answerWithin': { min: '1ms', max: '24h', why: 'a client must be answered at all' },
+  'key.window': { min: '2s', max: '366d' },
   'idempotency.retention': { min: '2s', max: '366d' },
   'idempotency.unknownRetention': { min: '2s', max: '3660d' },
   'probe.timeout': { min: '10ms', max: '5m', why: 'so long nobody else asks about the record' },

@@ -35,7 +35,8 @@ const Key = Type.Object({
   from: Type.Union([
     Type.String(),
     Type.Array(Type.String(), { minItems: 1, maxItems: 8 })
-  ], { default: 'header:Idempotency-Key', description: 'Where the key is: `header:NAME`, `query:NAME`, `json:/pointer` (a value of the body), `template:…` with `{header:NAME}`, `{query:NAME}`, `{path:NAME}`, `{json:/pointer}`, `{date:day}` (several values, each behind its length), `hash:body` or `hash:/a,/b` (the content). A list is tried in order. See docs/relays.md.' }),
+  ], { default: 'header:Idempotency-Key', description: 'Where the key is: `header:NAME`, `query:NAME`, `json:/pointer` (a value of the body), `template:…` with `{header:NAME}`, `{query:NAME}`, `{path:NAME}`, `{json:/pointer}`, `{date:day}` (several values, each behind its length), `hash:body` or `hash:/a,/b` (the content), or what a sender calls it: `cloudevents`, `github`, `sns` … A list is tried in order. See docs/relays.md.' }),
+  window: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'With `hash:`: how long the same content is the same request, instead of `retention`. With `repeatability`: how old a first sending may be, at most `retention`.' })),
   required: Type.Boolean({ default: false, description: 'true: a request without a key gets 400 `key-missing`. false: it passes through unguarded, and is counted.' }),
   syntax: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'lenient: a quoted structured-field string or the bare value, both meaning the same key. strict: the quoted form only.' }),
   store: Type.Optional(Type.Enum(['hash', 'text'], { description: 'What of the key is kept for operators: its SHA-256, or the key itself. Not given: the hash of a key that comes in a header, the text of one that is derived.' }))
@@ -99,7 +100,7 @@ const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
   mode: Type.Enum(['enforce'], { default: 'enforce', description: 'enforce: the protocol in full.' }),
   key: Key,
-  scope: Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description: 'Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.' }),
+  scope: Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description: 'Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.' }),
   jwt: Type.Optional(Jwt),
   fingerprint: Type.Optional(Fingerprint),
   inFlight: InFlight,

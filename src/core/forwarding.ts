@@ -25,9 +25,8 @@ export interface PassthroughAdditions {
 }
 
 export interface GuardedAdditions extends PassthroughAdditions {
-  /** base64url. */
-  readonly recordId: string
-  readonly attempt: number
+  /** Its id in base64url; null: there is none. */
+  readonly record: { readonly id: string, readonly attempt: number } | null
   /** Lower case. */
   readonly keyHeader: string
   readonly forwardKey: boolean
@@ -50,7 +49,7 @@ export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): 
     if (trail.takes(lower, value) || listed.has(lower) || isRemoved(lower, add)) continue
     if (lower === 'host' ? add.host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
   }
-  sent.push('Onceway-Key', add.recordId, 'Idempotency-Attempt', String(add.attempt))
+  if (add.record !== null) sent.push('Onceway-Key', add.record.id, 'Idempotency-Attempt', String(add.record.attempt))
   // What comes is kept and replayed as it is, to clients that may not know the coding the first one asked for.
   if (!trail.replaces('accept-encoding')) sent.push('Accept-Encoding', 'identity')
   for (const [name, value] of trail.fields()) sent.push(name, value)

@@ -4,13 +4,14 @@
  */
 import { canonicalJson } from './canonical-json.ts'
 import { framedDigest } from './digest.ts'
-import { findValues, scalarText } from './json-pointer.ts'
-import type { Found, Pointer } from './json-pointer.ts'
-import { KEY_CHARS_MAX, parseKey } from './key.ts'
-import type { KeyResult } from './key.ts'
-import { headerLines } from './lines.ts'
-import type { KeyPolicy, RouteMatch } from './policy.ts'
-import type { RawHeaders } from './record.ts'
+import { findValues } from './json-pointer.ts'
+import type { Pointer } from './json-pointer.ts'
+import { parseKey } from './key.ts'
+import { bodyValue, headerText, keyOfParts, keyOfValue, pathValue, queryValue } from './key-values.ts'
+import type { InvalidKey, Keyed, MadeKey, MissingKey, Value, Values } from './key-values.ts'
+import type { KeyPolicy } from './policy.ts'
+
+export type { Keyed } from './key-values.ts'
 
 export type KeySource =
   /** Lower case. The key as it comes, in either of its two spellings (key.ts). */
@@ -19,6 +20,35 @@ export type KeySource =
   | { readonly kind: 'json', readonly pointer: Pointer, readonly written: string }
   | { readonly kind: 'template', readonly parts: readonly KeyPart[] }
   | { readonly kind: 'hash', readonly of: 'body' | ReadonlyArray<{ readonly pointer: Pointer, readonly written: string }> }
+  | { readonly kind: 'preset', readonly preset: Preset }
+
+/** What is known of one sender: a row of presets.ts. */
+export interface Preset {
+  readonly name: string
+  /** Tried in this order. One whose first part is not there is another sender's, or none. */
+  readonly keys: readonly PresetKey[]
+  /** For a route that says none: as it is written there. */
+  readonly scope: string | readonly string[]
+  /** For a route that says none. `target`: method and target; a delivery's body may differ from the last one's. */
+  readonly fingerprint: 'profile' | 'target'
+  /** The status of a key that was used for something else, where the sender has one of its own. */
+  readonly mismatchStatus?: number
+  /** What is not to be guarded though it comes on this route, and why, in a word for the metric. */
+  readonly passes?: {
+    readonly ofHead?: (keyed: Keyed) => string | null
+    readonly ofBody?: { readonly pointers: readonly Pointer[], readonly why: (values: Values) => string | null }
+  }
+}
+
+export type PresetKey = Extract<KeySource, { kind: 'header' | 'json' | 'template' }> | OwnKey
+
+/** A sender's own way of writing an identity. */
+export interface OwnKey {
+  readonly kind: 'own'
+  readonly pointers: readonly Pointer[]
+  readonly asksBody: (keyed: Keyed) => boolean
+  readonly find: (keyed: Keyed, values: () => Values, windowMs: number) => SourcedKey
+}
 
 export type KeyPart =
   | { readonly kind: 'text', readonly text: string }
@@ -29,167 +59,111 @@ export type KeyPart =
   /** The gateway's own, in UTC. */
   | { readonly kind: 'date', readonly by: 'day' | 'hour' }
 
-export interface Keyed {
-  readonly rawHeaders: RawHeaders
-  readonly target: string
-  /** For `{path:…}`. */
-  readonly match: Pick<RouteMatch, 'path'>
-  readonly nowMs: () => number
-}
+/** What one source came to. */
+export type SourcedKey =
+  | MadeKey
+  | { readonly kind: 'absent' }
+  /** `detail`: one sentence for the client, without the key. */
+  | InvalidKey
+  /** What the key is to be made of is not there. `detail` names it, never its value. */
+  | MissingKey
+  /** First sent before anything that may still be remembered. */
+  | { readonly kind: 'too-old', readonly detail: string }
 
 export type FoundKey =
-  | (KeyResult & { readonly source?: KeySource })
+  | (SourcedKey & { readonly source?: KeySource })
   /** None of the head's: one of the body's is next, and the body has not been read. */
   | { readonly kind: 'body' }
-  /** What the key is to be made of is not there. `detail` names it, never its value. */
-  | { readonly kind: 'missing', readonly detail: string }
-
-/** Several values in one, and what frames them. */
-export const DERIVED_CHARS_MAX = 1_024
+  /** Not to be guarded, because its preset says so. */
+  | { readonly kind: 'passes', readonly preset: string, readonly why: string }
 
 /** `body` null: it has not been read yet. */
 export function findKey (policy: KeyPolicy, keyed: Keyed, body: Buffer | null): FoundKey {
   // Nearly every route has one header; nothing is made for it.
   if (policy.sources.length === 1 && policy.sources[0]?.kind === 'header') return parseKey(keyed.rawHeaders, policy)
-  let missing: FoundKey | null = null
+  let missing: MissingKey | null = null
   const values = lazily(() => valuesOf(policy, body))
   for (const source of policy.sources) {
-    if (body === null && asksBody(source)) return { kind: 'body' }
-    const found = fromSource(source, policy, keyed, body, values)
-    if (found.kind === 'missing') missing ??= found
-    else if (found.kind !== 'absent') return found.kind === 'key' ? { ...found, source } : found
+    const why = source.kind === 'preset' ? passing(source.preset, keyed, body === null ? null : values) : null
+    if (why !== null) return { kind: 'passes', preset: keySourceText(source), why }
+    for (const key of source.kind === 'preset' ? source.preset.keys : [source]) {
+      if (body === null && asksBody(key, keyed)) return { kind: 'body' }
+      const found = fromSource(key, policy, keyed, body, values)
+      if (found.kind === 'missing') missing ??= found
+      else if (found.kind !== 'absent') return found.kind === 'key' ? { ...found, source } : found
+    }
   }
   return missing ?? { kind: 'absent' }
 }
 
-/** By pointer: the body is searched once for all that any source asks of it. */
-type Values = () => ReadonlyMap<Pointer, Found>
+/** What every retry sends anew: the client's own, as opposed to what is derived from what it sends. */
+export function isClientsKey (source: KeySource): boolean {
+  return source.kind === 'header' || (source.kind === 'preset' && source.preset.scope === 'credential')
+}
 
-function valuesOf ({ sources }: KeyPolicy, body: Buffer | null): ReadonlyMap<Pointer, Found> {
+function passing ({ passes }: Preset, keyed: Keyed, values: (() => Values) | null): string | null {
+  return passes?.ofHead?.(keyed) ?? (values === null ? null : passes?.ofBody?.why(values()) ?? null)
+}
+
+function valuesOf ({ sources }: KeyPolicy, body: Buffer | null): Values {
   const pointers = sources.flatMap(pointersOf)
   const found = body === null ? [] : findValues(body, pointers)
   return new Map(pointers.map((pointer, index) => [pointer, found[index] ?? { kind: 'none' }]))
 }
 
-function pointersOf (source: KeySource): Pointer[] {
+function pointersOf (source: KeySource | OwnKey): readonly Pointer[] {
   switch (source.kind) {
     case 'json': return [source.pointer]
     case 'hash': return source.of === 'body' ? [] : source.of.map(({ pointer }) => pointer)
     case 'template': return source.parts.flatMap(part => part.kind === 'json' ? [part.pointer] : [])
+    case 'own': return source.pointers
+    case 'preset': return [...source.preset.keys.flatMap(pointersOf), ...source.preset.passes?.ofBody?.pointers ?? []]
     case 'header':
     case 'query': return []
   }
 }
 
-function asksBody (source: KeySource): boolean {
-  return source.kind === 'json' || source.kind === 'hash' || (source.kind === 'template' && source.parts.some(({ kind }) => kind === 'json'))
+type PlainSource = Exclude<KeySource, { kind: 'preset' }> | OwnKey
+
+function asksBody (source: PlainSource, keyed: Keyed): boolean {
+  switch (source.kind) {
+    case 'json':
+    case 'hash': return true
+    case 'template': return source.parts.some(({ kind }) => kind === 'json')
+    case 'own': return source.asksBody(keyed)
+    case 'header':
+    case 'query': return false
+  }
 }
 
-function fromSource (source: KeySource, policy: KeyPolicy, keyed: Keyed, body: Buffer | null, values: Values): FoundKey {
+function fromSource (source: PlainSource, policy: KeyPolicy, keyed: Keyed, body: Buffer | null, values: () => Values): SourcedKey {
   switch (source.kind) {
     case 'header': return parseKey(keyed.rawHeaders, { header: source.name, syntax: policy.syntax })
     case 'query': return fromQuery(source.name, keyed.target)
-    case 'json': return fromValue(valueText(values(), source), `the body's value at ${source.written}`)
+    case 'json': return keyOfValue(bodyValue(values(), source.pointer), `the body's value at ${source.written}`)
     case 'template': return fromTemplate(source.parts, keyed, values)
     case 'hash': return fromContent(source.of, body ?? Buffer.alloc(0), values)
+    case 'own': return source.find(keyed, values, policy.windowMs)
   }
 }
 
-// ---------------------------------------------------------------- one value
-
-type Value =
-  | { readonly kind: 'value', readonly text: string }
-  | { readonly kind: 'none' }
-  /** There, and of no use: a document, or too long, or there twice. */
-  | { readonly kind: 'unfit', readonly why: string }
-
-const NONE: Value = { kind: 'none' }
-
-function fromValue (value: Value, what: string): FoundKey {
-  if (value.kind === 'none') return missing(`The key is to be ${what}, which is not there.`)
-  return value.kind === 'unfit' ? invalid(what, value.why) : { kind: 'key', key: value.text }
-}
-
-function missing (detail: string): FoundKey {
-  return { kind: 'missing', detail }
-}
-
-function invalid (what: string, why: string): FoundKey {
-  return { kind: 'invalid', detail: `The key is to be ${what}, which ${why}.` }
-}
-
-function fitted (text: string): Value {
-  if (text === '') return NONE
-  if (text.length > KEY_CHARS_MAX) return { kind: 'unfit', why: `is longer than ${KEY_CHARS_MAX} characters` }
-  return text.isWellFormed() && !CONTROL.test(text) ? { kind: 'value', text } : { kind: 'unfit', why: 'has characters that no key may have' }
-}
-
-// eslint-disable-next-line no-control-regex -- these are what is looked for
-const CONTROL = /[\x00-\x1f\x7f]/
-
-function valueText (values: ReadonlyMap<Pointer, Found>, { pointer }: { readonly pointer: Pointer }): Value {
-  const found = values.get(pointer) ?? { kind: 'none' }
-  if (found.kind === 'ambiguous') return { kind: 'unfit', why: 'is there more than once' }
-  if (found.kind === 'none' || found.source === 'null') return NONE
-  const text = scalarText(found.source)
-  return text === null ? { kind: 'unfit', why: 'is no string, integer or boolean' } : fitted(text)
-}
-
-function fromQuery (name: string, target: string): FoundKey {
+function fromQuery (name: string, target: string): SourcedKey {
   const value = queryValue(name, target)
-  return value.kind === 'none' ? { kind: 'absent' } : fromValue(value, `the query's ${name}`)
-}
-
-function queryValue (name: string, target: string): Value {
-  const at = target.indexOf('?')
-  const values = at === -1 ? [] : new URLSearchParams(target.slice(at + 1)).getAll(name)
-  if (values.length > 1) return { kind: 'unfit', why: 'is there more than once' }
-  return values[0] === undefined ? NONE : fitted(values[0])
-}
-
-function headerText (name: string, rawHeaders: RawHeaders): Value {
-  const lines = headerLines(rawHeaders, name)
-  if (lines.length > 1) return { kind: 'unfit', why: 'is there more than once' }
-  return lines[0] === undefined ? NONE : fitted(lines[0].trim())
-}
-
-/** The segment of the target where the route's path has `:name`. */
-function pathValue (name: string, { target, match }: Keyed): Value {
-  const at = match.path.split('/').indexOf(`:${name}`)
-  const segment = at === -1 ? undefined : (target.split('?')[0] ?? '').split('/').filter((part, index) => part !== '' || index === 0)[at]
-  if (segment === undefined) return NONE
-  try {
-    return fitted(decodeURIComponent(segment))
-  } catch {
-    return { kind: 'unfit', why: 'is not percent-encoded UTF-8' }
-  }
+  return value.kind === 'none' ? { kind: 'absent' } : keyOfValue(value, `the query's ${name}`)
 }
 
 // ---------------------------------------------------------------- several
 
-/** Every value behind its length: `a|bc` and `ab|c` are two keys, whatever stands between them. */
-function fromTemplate (parts: readonly KeyPart[], keyed: Keyed, values: Values): FoundKey {
-  let key = ''
-  for (const part of parts) {
-    if (part.kind === 'text') {
-      key += part.text
-      continue
-    }
-    const what = partText(part)
-    const value = partValue(part, keyed, values)
-    if (value.kind === 'none') return missing(`A part of the key is to be ${what}, which is not there.`)
-    if (value.kind === 'unfit') return invalid(what, value.why)
-    key += `${value.text.length}:${value.text}`
-  }
-  return key.length > DERIVED_CHARS_MAX ? invalid('put together of several values', `is longer than ${DERIVED_CHARS_MAX} characters`) : { kind: 'key', key }
+function fromTemplate (parts: readonly KeyPart[], keyed: Keyed, values: () => Values): SourcedKey {
+  return keyOfParts(parts.map(part => part.kind === 'text' ? part.text : { value: partValue(part, keyed, values), what: partText(part) }))
 }
 
-function partValue (part: Exclude<KeyPart, { kind: 'text' }>, keyed: Keyed, values: Values): Value {
+function partValue (part: Exclude<KeyPart, { kind: 'text' }>, keyed: Keyed, values: () => Values): Value {
   switch (part.kind) {
     case 'header': return headerText(part.name, keyed.rawHeaders)
     case 'query': return queryValue(part.name, keyed.target)
     case 'path': return pathValue(part.name, keyed)
-    case 'json': return valueText(values(), part)
+    case 'json': return bodyValue(values(), part.pointer)
     case 'date': return { kind: 'value', text: new Date(keyed.nowMs()).toISOString().slice(0, part.by === 'day' ? 'yyyy-mm-dd'.length : 'yyyy-mm-ddThh'.length) }
   }
 }
@@ -207,13 +181,13 @@ function partText (part: Exclude<KeyPart, { kind: 'text' }>): string {
 // ---------------------------------------------------------------- the content
 
 /** Values are compared as JSON is (RFC 8785), bodies byte for byte, as SQS FIFO does. */
-function fromContent (of: Extract<KeySource, { kind: 'hash' }>['of'], body: Buffer, values: Values): FoundKey {
+function fromContent (of: Extract<KeySource, { kind: 'hash' }>['of'], body: Buffer, values: () => Values): SourcedKey {
   if (of === 'body') return { kind: 'key', key: `sha256:${framedDigest([body]).toString('base64url')}` }
   const texts: string[] = []
   for (const { pointer, written } of of) {
     const found = values().get(pointer)
     const text = found?.kind === 'value' ? canonicalJson(Buffer.from(found.source)) : null
-    if (text === null) return missing(`The key is to be made of the body's value at ${written}, which is not there, or is not one value to every reader.`)
+    if (text === null) return { kind: 'missing', detail: `The key is to be made of the body's value at ${written}, which is not there, or is not one value to every reader.` }
     texts.push(text)
   }
   return { kind: 'key', key: `sha256:${framedDigest(texts).toString('base64url')}` }
@@ -230,6 +204,7 @@ export function keySourceText (source: KeySource): string {
     case 'header':
     case 'query': return `${source.kind}:${source.name}`
     case 'json': return `json:${source.written}`
+    case 'preset': return source.preset.name
     case 'hash': return `hash:${source.of === 'body' ? 'body' : source.of.map(({ written }) => written).join(',')}`
     case 'template': return `template:${source.parts.map(templateText).join('')}`
   }

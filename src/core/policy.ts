@@ -42,6 +42,8 @@ export interface KeyPolicy {
   readonly required: boolean
   readonly syntax: 'lenient' | 'strict'
   readonly store: 'hash' | 'text'
+  /** For how long the same content is the same request (`hash:`), and how old a first sending may be (`repeatability`). The route's retention where the file says nothing. */
+  readonly windowMs: number
 }
 
 export interface FingerprintPolicy {

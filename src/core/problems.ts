@@ -4,7 +4,7 @@
  */
 
 export type ProblemCode =
-  | 'key-missing' | 'key-invalid' | 'scope-missing' | 'scope-unavailable' | 'key-reused' | 'in-flight' | 'outcome-unknown'
+  | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'key-reused' | 'in-flight' | 'outcome-unknown'
   | 'answer-not-kept' | 'upstream-unreachable' | 'request-too-large' | 'request-timeout' | 'bad-request'
   | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route'
   | 'upstream-timeout' | 'upstream-failed' | 'headers-too-large'
@@ -67,6 +67,7 @@ export interface ProblemRow {
 export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'key-missing': row(400, 'Idempotency key is missing', 'This route requires an idempotency key. Send one that is unique to this operation, and the same one with every retry of it.', false),
   'key-invalid': row(400, 'Idempotency key is not valid', 'The idempotency key header is malformed, repeated or too long. Send one line with 1 to 255 printable ASCII characters.', false),
+  'key-too-old': row(412, 'The request was first sent too long ago', 'The request was first sent longer ago than requests are remembered here, so nobody can tell whether it was done. Nothing was sent.', false),
   'scope-missing': row(400, 'Caller cannot be told apart', 'The gateway cannot tell whose idempotency key this is, so it did not use it. Send a credential, or configure the scope of this route.', false),
   'scope-unavailable': row(503, 'Caller cannot be verified now', 'The keys that verify this credential cannot be read at the moment. Nothing was sent; retry with the same key.', true),
   'key-reused': row(422, 'Idempotency key was used for another request', 'This key has already been used with a different request. Use a new key for a new operation; retry with exactly the first request otherwise.', false),

@@ -9,7 +9,7 @@ import { headerValue } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import { keyHash, recordId } from '../core/identity.ts'
 import { findKey, keySourceText } from '../core/key-sources.ts'
-import type { FoundKey, Keyed } from '../core/key-sources.ts'
+import type { FoundKey, Keyed, SourcedKey } from '../core/key-sources.ts'
 import { renderQuestion } from '../core/probe.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
 import type { RawHeaders } from '../core/record.ts'
@@ -19,6 +19,7 @@ import { Holding } from './budget.ts'
 import type { Steps, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { decisiveLine } from './known-scopes.ts'
+import { passOn } from './passing.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 
@@ -51,7 +52,7 @@ export interface GuardedRequest {
  */
 const REQUESTS_SHARE = 3 / 4
 
-export type Admission = { readonly kind: 'visit', readonly visit: Visit } | { readonly kind: 'refused', readonly outcome: Outcome }
+export type Admission = { readonly kind: 'visit', readonly visit: Visit } | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
 
 /** What a key is looked for in. */
 export function keyedBy (gateway: Gateway, { rawHeaders, target, route }: GuardedRequest): Keyed {
@@ -71,19 +72,39 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: Ext
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
   const found = key.kind === 'key' ? key : findKey(route.idempotency.key, keyedBy(gateway, request), read.body)
+  if (found.kind === 'passes') return passed(gateway, request, found, read)
   if (found.kind !== 'key') return refusedKey(gateway, found, read.heldBytes)
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
-  return { kind: 'visit', visit: visitOf(gateway, request, found.key, scope.scope, read, arrivedAtMs) }
+  return { kind: 'visit', visit: visitOf(gateway, request, found, scope.scope, read, arrivedAtMs) }
+}
+
+async function passed (gateway: Gateway, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission> {
+  gateway.world.meter.passed(request.route.name, preset, why)
+  request.steps.keyFrom = preset
+  try {
+    return { kind: 'passed', outcome: await passOn(gateway, request, body) }
+  } finally {
+    gateway.buffered.release(heldBytes)
+  }
 }
 
 /** What was asked of the body, and is not there: the one who asked has to say what he means. */
-function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' }>, heldBytes: number): Admission {
+function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, heldBytes: number): Admission {
   gateway.buffered.release(heldBytes)
-  if (found.kind === 'invalid') return refused(rejected('key-invalid', found.detail))
-  return refused(rejected('key-missing', found.kind === 'missing' ? found.detail : undefined))
+  return refused(found.kind === 'body' ? rejected('key-missing') : keyRefusal(found))
 }
 
-function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope: string, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>, arrivedAtMs: number): Visit {
+/** A key that cannot be had, or not be used. */
+export function keyRefusal (found: Exclude<SourcedKey, { kind: 'key' }>): Outcome {
+  switch (found.kind) {
+    case 'absent': return rejected('key-missing')
+    case 'missing': return rejected('key-missing', found.detail)
+    case 'invalid': return rejected('key-invalid', found.detail)
+    case 'too-old': return rejected('key-too-old', found.detail)
+  }
+}
+
+function visitOf (gateway: Gateway, request: GuardedRequest, { key, source }: Extract<FoundKey, { kind: 'key' }>, scope: string, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>, arrivedAtMs: number): Visit {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
   const asked: Asked = { method: request.method, target: request.target, contentType: headerValue(rawHeaders, 'content-type'), body }
@@ -104,6 +125,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, key: string, scope:
       unknownKeepMs: policy.unknownRetentionMs,
       quarantineMs: route.upstream.timeoutMs + policy.leaseMs
     },
+    retentionMs: source?.kind === 'hash' ? policy.key.windowMs : policy.retentionMs,
     // Made only where a record is claimed: a replay needs none of it.
     about: () => ({
       route: route.name,

@@ -42,6 +42,8 @@ export interface Visit {
   readonly scope: string
   readonly asked: Asked
   readonly claim: Omit<Claim, 'owner' | 'about' | 'question'>
+  /** How long what is settled is remembered, unless the upstream says otherwise. */
+  readonly retentionMs: number
   /** What its record will say of the request. */
   readonly about: () => About
   /** What the upstream is to be asked should the outcome stay unknown; null: nobody can ask. */
@@ -217,8 +219,7 @@ async function send (gateway: Gateway, execution: Execution): Promise<UpstreamRe
     method: asked.method,
     target: asked.target,
     headers: guardedRequestHeaders(visit.rawHeaders, {
-      recordId: visit.name,
-      attempt: execution.attempt,
+      record: { id: visit.name, attempt: execution.attempt },
       requestId: visit.requestId,
       keyHeader: route.idempotency.key.header,
       forwardKey: route.idempotency.forwardKey,

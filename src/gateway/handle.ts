@@ -5,7 +5,7 @@
  */
 import { findKey } from '../core/key-sources.ts'
 import { sameRequest } from '../core/fingerprint.ts'
-import { admit, keyedBy } from './admission.ts'
+import { admit, keyedBy, keyRefusal } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
 import { verdictWithoutClaim } from './claiming.ts'
 import type { Ending, Execution, Verdict, Visit } from './execution.ts'
@@ -23,11 +23,10 @@ const POLL_LONGEST_MS = 1_000
 export async function handle (gateway: Gateway, request: GuardedRequest): Promise<Outcome> {
   const policy = request.route.idempotency
   const key = findKey(policy.key, keyedBy(gateway, request), null)
-  if (key.kind === 'absent') return policy.key.required ? rejected('key-missing') : { kind: 'keyless' }
-  if (key.kind === 'missing') return rejected('key-missing', key.detail)
-  if (key.kind === 'invalid') return rejected('key-invalid', key.detail)
+  if (key.kind === 'passes' || (key.kind === 'absent' && !policy.key.required)) return { kind: 'keyless' }
+  if (key.kind !== 'key' && key.kind !== 'body') return keyRefusal(key)
   const admission = await admit(gateway, request, key)
-  if (admission.kind === 'refused') return admission.outcome
+  if (admission.kind !== 'visit') return admission.outcome
   const { visit } = admission
   try {
     return await attend(gateway, visit)

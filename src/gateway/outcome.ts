@@ -8,7 +8,7 @@ import type { Answer, RawHeaders } from '../core/record.ts'
 export type AnswerBody = AsyncIterable<Buffer> & { destroy: (error?: Error) => void }
 
 export type Outcome =
-  /** No key, and none is required: not ours, passes through. */
+  /** No key, and none is required, or nothing to guard by its head: not ours, passes through. */
   | { readonly kind: 'keyless' }
   /** Refused before anything was claimed. `close`: the connection must not be used again. */
   | { readonly kind: 'rejected', readonly code: ProblemCode, readonly detail?: string, readonly close?: boolean }
@@ -17,11 +17,13 @@ export type Outcome =
   /** A stored answer: kept headers only. */
   | { readonly kind: 'replayed', readonly answer: Answer, readonly expiresAtMs: number }
   /** Too large to keep, or a stream: already settled as consumed (`stored`), given whole to the first requester only. */
-  | { readonly kind: 'streamed', readonly status: number, readonly headers: RawHeaders, readonly body: AnswerBody, readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected', readonly stored: boolean }
+  | { readonly kind: 'streamed', readonly status: number, readonly headers: RawHeaders, readonly body: AnswerBody, readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected' | 'ignored', readonly stored: boolean }
   /** The upstream's answer says that nothing was done (or the route allows a second sending): the key is free again. */
   | { readonly kind: 'released', readonly answer: Answer }
   /** A hop's answer that does not know: given as it came, the record is indeterminate. */
   | { readonly kind: 'hop', readonly answer: Answer }
+  /** Passed on without a record: what the route's preset does not guard. */
+  | { readonly kind: 'ignored', readonly answer: Answer }
   /** Sent without protection, because the route says so and the stores are down. */
   | { readonly kind: 'unprotected', readonly answer: Answer }
   | { readonly kind: 'in-flight', readonly retryAfterMs: number, readonly starter: boolean, /** In another process. */ readonly elsewhere: boolean }

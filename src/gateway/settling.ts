@@ -126,7 +126,7 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
     noteIndeterminate(gateway, execution, reason, raw.status)
     return planUnknown(execution, reason, raw.status, () => ({ kind: 'hop', answer, kept }))
   }
-  const keepMs = judgement.ttlMs ?? policy.retentionMs
+  const keepMs = judgement.ttlMs ?? execution.visit.retentionMs
   if (!judgement.keepBody) {
     return {
       settlement: { ...settlementOf(execution, 'consumed', keepMs), status: raw.status },
@@ -156,7 +156,7 @@ function planStream (gateway: Gateway, execution: Execution, result: Extract<Ups
   const as = disposition === 'keep' ? 'consumed' : disposition === 'release' ? 'released' : 'indeterminate'
   const reason: UnknownReason | null = as === 'indeterminate' ? { stage: 'hop', code: `HTTP_${result.status}` } : null
   if (reason !== null) noteIndeterminate(gateway, execution, reason, result.status)
-  const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : ttlMs ?? policy.retentionMs
+  const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : ttlMs ?? execution.visit.retentionMs
   return {
     settlement: { ...settlementOf(execution, as, keepMs), status: result.status, reason },
     ending: stored => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored: stored !== null }),

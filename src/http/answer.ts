@@ -38,6 +38,7 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'released': return asItCame(outcome.answer, 'released')
     case 'hop': return asItCame(outcome.answer, 'indeterminate')
     case 'unprotected': return asItCame(outcome.answer, 'unprotected')
+    case 'ignored': return asItCame(outcome.answer, 'ignored')
     case 'rejected': return refusal(context, outcome)
     case 'in-flight': return inFlight(outcome, context)
     case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch' })
@@ -46,6 +47,11 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'unsent': return problemReply('upstream-unreachable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: 'unsent' })
     case 'unavailable': return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable' })
   }
+}
+
+/** Nothing of this request was or will be done, and no earlier one with its key stands behind the answer. */
+export function wasRefused ({ kind }: Outcome): boolean {
+  return kind === 'rejected' || kind === 'mismatch' || kind === 'unsent' || kind === 'unavailable'
 }
 
 // ---------------------------------------------------------------- answers

@@ -6,12 +6,14 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fast
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
 import { findKey } from '../core/key-sources.ts'
+import type { FoundKey } from '../core/key-sources.ts'
 import type { GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
 import type { GuardedRequest } from '../gateway/admission.ts'
 import type { Steps } from '../gateway/execution.ts'
 import { handle } from '../gateway/handle.ts'
 import type { Outcome } from '../gateway/outcome.ts'
-import { replyTo } from './answer.ts'
+import { isRepeatable } from '../core/repeatability.ts'
+import { replyTo, wasRefused } from './answer.ts'
 import type { Reply } from './answer.ts'
 import { BODY_TIMEOUT_MS, readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
@@ -67,9 +69,11 @@ export class GuardedRequests {
       return
     }
     const { idempotency } = route
-    if (!idempotency.key.required && isKeyless(raw, route.match, idempotency.key)) {
-      this.#options.meter.keyless(route.name)
-      request.onceway = { route, ignoredKey: false }
+    const passing = passingOf(raw, route.match, idempotency.key)
+    if (passing !== null) {
+      if (passing.kind === 'passes') this.#options.meter.passed(route.name, passing.preset, passing.why)
+      else this.#options.meter.keyless(route.name)
+      request.onceway = { route, ignoredKey: passing.kind === 'passes' }
       this.#pass(request, reply, next)
       return
     }
@@ -104,6 +108,7 @@ export class GuardedRequests {
       problemBaseUri: this.#options.problemBaseUri
     })
     reply.headers.push('X-Request-Id', request.id)
+    if (isRepeatable(route.idempotency.key.sources, raw.rawHeaders)) reply.headers.push('Repeatability-Result', wasRefused(outcome) ? 'rejected' : 'accepted')
     const note = (sentBytes: number): void => { this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
     if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id)) })
     else note(await this.#writeSlowly(raw, response, reply, request.id))
@@ -184,9 +189,14 @@ export class GuardedRequests {
   }
 }
 
-/** Nothing in the head is a key, and nothing in the body is to be one. The time matters to templates only, which always yield something. */
-function isKeyless ({ rawHeaders, url = '/' }: IncomingMessage, match: Route['match'], policy: KeyPolicy): boolean {
-  return findKey(policy, { rawHeaders, target: url, match, nowMs: Date.now }, null).kind === 'absent'
+type Passing = Extract<FoundKey, { kind: 'absent' | 'passes' }>
+
+/** Nothing in the head is a key, and nothing in the body is to be one; or what the head is of, a preset lets pass. null: it is guarded. */
+function passingOf ({ rawHeaders, url = '/' }: IncomingMessage, match: Route['match'], policy: KeyPolicy): Passing | null {
+  if (policy.required && !policy.sources.some(({ kind }) => kind === 'preset')) return null
+  // The time matters to keys that are there, and those are looked at again.
+  const found = findKey(policy, { rawHeaders, target: url, match, nowMs: Date.now }, null)
+  return found.kind === 'passes' || (found.kind === 'absent' && !policy.required) ? found : null
 }
 
 function ignored (): void {}

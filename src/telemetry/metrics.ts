@@ -124,7 +124,7 @@ async function seriesOf (registry: Registry): Promise<Series> {
   return await registry.getMetricsAsJSON() as unknown as Series
 }
 
-type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed'>
+type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed'>
 
 function requestMeter (registry: Registry): RequestMeter {
   const { counter, gauge, histogram } = declare(registry)
@@ -132,6 +132,7 @@ function requestMeter (registry: Registry): RequestMeter {
   const seconds = histogram('onceway_request_duration_seconds', 'Guarded requests, from the whole head to the end of the answer.', ['route'], REQUEST_BUCKETS)
   const keyless = counter('onceway_keyless_requests_total', 'Requests on a guarded route that carried no key and passed through.', ['route'])
   const ignored = counter('onceway_ignored_requests_total', 'Unsafe requests that carried a key and met no policy: a hole in the routes.', [])
+  const passed = counter('onceway_passed_requests_total', 'Requests on a guarded route that its preset lets pass: handshakes and confirmations (control-message), several events in one (batch).', ['route', 'preset', 'why'])
   const upstream = histogram('onceway_upstream_duration_seconds', 'One sending to the upstream, by its result.', ['route', 'result'], REQUEST_BUCKETS)
   const executions = gauge('onceway_executions', 'Executions under way in this process.')
   const waiters = gauge('onceway_waiters', 'Client connections that wait for an execution.')
@@ -144,6 +145,7 @@ function requestMeter (registry: Registry): RequestMeter {
     },
     keyless: (route) => { keyless.inc({ route }) },
     ignored: () => { ignored.inc() },
+    passed: (route, preset, why) => { passed.inc({ route, preset, why }) },
     upstream: (route, result, ms) => { upstream.observe({ route, result }, ms / MS_PER_SECOND) },
     executions: (delta) => { executions.inc(delta) },
     waiters: (delta) => { waiters.inc(delta) },

@@ -91,9 +91,6 @@ test('what only a later version can do is told so', (t) => {
   const world = new ConfigWorld(t)
   const later = (text: string) => world.complaints(text).filter((complaint) => complaint.includes('is not in this version')).map((complaint) => complaint.split(':')[0])
   for (const mode of ['observe', 'inbox', 'drop']) assert.deepEqual(later(fileWith({ policy: `{ mode: ${mode} }` })), ['routes[0].idempotency.mode'])
-  for (const from of ['stripe-webhook', '["header:A", cloudevents]']) {
-    assert.deepEqual(later(fileWith({ policy: `{ key: { from: ${from} } }` })), ['routes[0].idempotency.key.from'], from)
-  }
   assert.deepEqual(later(fileWith({ policy: '{ scope: ["forwardAuth:X-User"] }' })), ['routes[0].idempotency.scope'])
 })
 
@@ -146,7 +143,7 @@ test('a guarded route takes the defaults of the profile api', (t) => {
   assert.deepEqual(route?.match, { path: '/v1/charges', methods: ['POST', 'PATCH'], host: null, exact: false })
   assert.deepEqual(route?.idempotency, {
     profile: 'api',
-    key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
+    key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
     scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
     jwt: null,
     fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },

@@ -4,8 +4,7 @@ import { guardedRequestHeaders, headerLines, passthroughRequestHeaders } from '.
 import type { GuardedAdditions } from '../../src/core/headers.ts'
 
 const add: GuardedAdditions = {
-  recordId: 'RID',
-  attempt: 2,
+  record: { id: 'RID', attempt: 2 },
   requestId: 'req-1',
   keyHeader: 'idempotency-key',
   forwardKey: true,

@@ -2,14 +2,15 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { keyHeaderOf, readKeySources } from '../../src/config/key-source.ts'
-import { DERIVED_CHARS_MAX, findKey, keySourceText } from '../../src/core/key-sources.ts'
+import { findKey, keySourceText } from '../../src/core/key-sources.ts'
+import { DERIVED_CHARS_MAX } from '../../src/core/key-values.ts'
 import type { FoundKey } from '../../src/core/key-sources.ts'
 import type { KeyPolicy } from '../../src/core/policy.ts'
 
 function policyOf (...from: string[]): KeyPolicy {
   const read = readKeySources(from)
   assert.ok('value' in read, 'wrong' in read ? read.wrong : '')
-  return { sources: read.value, header: keyHeaderOf(read.value), required: false, syntax: 'lenient', store: 'text' }
+  return { sources: read.value, header: keyHeaderOf(read.value), required: false, syntax: 'lenient', store: 'text', windowMs: 86_400_000 }
 }
 
 interface Asked { readonly headers?: readonly string[], readonly target?: string, readonly path?: string, readonly body?: string | Buffer | null, readonly at?: string }

@@ -5,7 +5,7 @@ import { parseItem } from 'structured-headers'
 import { KEY_CHARS_MAX, parseKey } from '../../src/core/key.ts'
 import type { KeyPolicy } from '../../src/core/policy.ts'
 
-const lenient: KeyPolicy = { sources: [], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' }
+const lenient: KeyPolicy = { sources: [], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 }
 const strict: KeyPolicy = { ...lenient, syntax: 'strict' }
 
 const read = (value: string, policy = lenient) => parseKey(['Host', 'a', 'Idempotency-Key', value], policy)

@@ -31,6 +31,7 @@ test('the statuses are those of the contract', () => {
   const expected: Record<ProblemCode, [number, number]> = {
     'key-missing': [400, 400],
     'key-invalid': [400, 400],
+    'key-too-old': [412, 412],
     'scope-missing': [400, 400],
     'scope-unavailable': [503, 503],
     'key-reused': [422, 422],

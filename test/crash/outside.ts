@@ -180,6 +180,7 @@ export async function toldBy (outcome: Outcome, route: GuardedRoute): Promise<To
     case 'replayed': return answered('replayed', outcome.answer)
     case 'released':
     case 'hop':
+    case 'ignored':
     case 'unprotected': return answered('given', outcome.answer)
     case 'streamed': {
       for await (const chunk of outcome.body) void chunk

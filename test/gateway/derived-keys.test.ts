@@ -13,7 +13,7 @@ import { startWitness } from '../harness/witness.ts'
 function keyed (from: string | readonly string[], over: Partial<KeyPolicy> = {}): KeyPolicy {
   const read = readKeySources(from)
   assert.ok('value' in read)
-  return { sources: read.value, header: keyHeaderOf(read.value), required: false, syntax: 'lenient', store: 'text', ...over }
+  return { sources: read.value, header: keyHeaderOf(read.value), required: false, syntax: 'lenient', store: 'text', windowMs: 86_400_000, ...over }
 }
 
 async function start (t: TestContext, key: KeyPolicy): Promise<{ post: (path: string, body?: string, headers?: Record<string, string>) => Promise<Called>, executions: () => number, records: MemoryStore }> {

@@ -51,7 +51,7 @@ export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = 
 export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
   return {
     profile: 'api',
-    key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
+    key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
     scope: { kind: 'credential', anonymous: true, cookies: 'refuse' },
     jwt: null,
     fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },

@@ -7,7 +7,7 @@ import { compileRoutes, hides } from '../../src/routing/match.ts'
 const upstream: UpstreamPolicy = { name: 'u', origin: 'http://127.0.0.1:1', timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, host: 'upstream', requestHeaders: [] }
 const guard: IdempotencyPolicy = {
   profile: 'api',
-  key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
+  key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
   scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
   jwt: null,
   probe: null,

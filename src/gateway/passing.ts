@@ -1,0 +1,43 @@
+/**
+ * A request that a preset lets pass, though its body had to be read to see it: sent once as it came, without a record. What
+ * the head alone shows passes by the streamed way (http/).
+ */
+import { answerHeaders, guardedRequestHeaders } from '../core/headers.ts'
+import type { GuardedRequest } from './admission.ts'
+import type { Gateway } from './gateway.ts'
+import { rejected } from './outcome.ts'
+import type { Outcome } from './outcome.ts'
+
+export async function passOn (gateway: Gateway, { route, method, target, rawHeaders, requestId, forwarded, steps }: GuardedRequest, body: Buffer): Promise<Outcome> {
+  const { clock, upstream } = gateway.world
+  const { upstream: to, idempotency } = route
+  let heldBytes = 0
+  const sending = upstream.send({
+    upstream: to,
+    method,
+    target,
+    headers: guardedRequestHeaders(rawHeaders, { record: null, requestId, keyHeader: idempotency.key.header, forwardKey: true, host: to.host, forwarded, extra: to.requestHeaders, bodyBytes: body.length }),
+    body,
+    responseBytesMax: idempotency.keep.responseBytesMax,
+    reserve: bytes => {
+      if (!gateway.buffered.reserve(bytes)) return false
+      heldBytes += bytes
+      return true
+    }
+  }, () => true)
+  const stopTimer = clock.after(to.timeoutMs, () => sending.cancel('UPSTREAM_TIMEOUT', true))
+  const sentAt = clock.monotonicMs()
+  try {
+    const result = await sending.result
+    switch (result.kind) {
+      case 'answer': return { kind: 'ignored', answer: { ...result.answer, headers: answerHeaders(result.answer.headers) } }
+      case 'stream': return { kind: 'streamed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'ignored', stored: false }
+      case 'lost': return rejected(result.timedOut ? 'upstream-timeout' : 'upstream-failed')
+      case 'unsent': return { kind: 'unsent', code: result.code }
+    }
+  } finally {
+    stopTimer()
+    steps.upstreamMs = clock.monotonicMs() - sentAt
+    gateway.buffered.release(heldBytes)
+  }
+}
