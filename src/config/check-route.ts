@@ -5,6 +5,7 @@ import type { KeySource } from '../core/key-sources.ts'
 import type { RouteMatch } from '../core/policy.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
+import { checkInbox } from './inbox.ts'
 import { checkProbe } from './probe.ts'
 import { readKeySources } from './key-source.ts'
 import { readScope } from './scope.ts'
@@ -34,7 +35,8 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...('wrong' in scope ? [mistake(at('scope'), scope.wrong)] : checkJwt(policy, path, base)),
     ...('value' in key ? checkWindow(key.value, policy, path) : []),
     ...checkTimes(policy, path, upstreamTimeoutMs),
-    ...checkProbe(policy, path, upstreamTimeoutMs)
+    ...checkProbe(policy, path, upstreamTimeoutMs),
+    ...checkInbox(policy, path)
   ]
 }
 

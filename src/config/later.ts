@@ -18,10 +18,8 @@ interface Later {
 const IDEMPOTENCY = ['routes', '*', 'idempotency'] as const
 
 const LATER: readonly Later[] = [
-  { path: ['inbox'] },
   { path: ['drop'] },
-  { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe', 'inbox', 'drop'), instead: 'write enforce' },
-  { path: [...IDEMPOTENCY, 'inbox'] },
+  { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe', 'drop'), instead: 'write enforce' },
   { path: [...IDEMPOTENCY, 'drop'] },
   { path: [...IDEMPOTENCY, 'scope'], when: isLaterScope, instead: 'use header:, cookie:, jwt: or const: parts' }
 ]

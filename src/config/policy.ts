@@ -4,6 +4,7 @@ import { isClientsKey } from '../core/key-sources.ts'
 import type { FingerprintPolicy, IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
 import { isUrl, routeMatch } from './check-route.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
+import { inboxOf } from './inbox.ts'
 import { probeOf } from './probe.ts'
 import { keyHeaderOf, readKeySources } from './key-source.ts'
 import { redisOf } from './redis.ts'
@@ -120,6 +121,8 @@ function idempotencyOf (file: IdempotencyFile, base: string, upstreamTimeoutMs: 
     unknown: file.unknown,
     probe: file.probe === undefined ? null : probeOf(file.probe, upstreamTimeoutMs),
     keep: keepOf(file.keep),
+    inbox: inboxOf(file),
+    inboxFor: file.mode === 'inbox' ? 'all' : 'asked',
     retentionMs: ms(file.retention),
     unknownRetentionMs: ms(file.unknownRetention),
     leaseMs: ms(file.lease),

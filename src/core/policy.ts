@@ -63,6 +63,38 @@ export interface KeepPolicy {
   readonly keepHeaders: ReadonlySet<string>
 }
 
+/** Mode `inbox`: accepted now, delivered until it is done. */
+export interface InboxPolicy {
+  /** Deliveries of this route under way at once, in one process. */
+  readonly concurrency: number
+  /** Deliveries begun in a second, in one process; null: as many as there are. */
+  readonly ratePerSecond: number | null
+  readonly backoff: { readonly firstMs: number, readonly longestMs: number }
+  readonly attemptsMax: number
+  readonly ageMaxMs: number
+  /** What names the group in whose order messages are delivered; null: none. */
+  readonly order: Extract<KeySource, { kind: 'header' | 'json' }> | null
+  readonly onDead: 'skip' | 'stop-group'
+  /** Kept after it was given up or discarded. */
+  readonly deadRetentionMs: number
+  /** Messages, and bytes of requests, that may be waiting on this route; beyond: 503 before the commit. */
+  readonly depthMax: number
+  readonly bytesMax: number
+  readonly verify: VerifyPolicy | null
+  /** Of a request that holds several events: each becomes a message, or none is accepted. */
+  readonly batch: 'refuse' | 'split'
+}
+
+/** How a sender signs (signature.ts). Several secrets: while one takes the other's place. */
+export interface VerifyPolicy {
+  readonly scheme: 'standard-webhooks' | 'stripe' | 'github' | 'shopify' | 'hmac'
+  readonly secrets: readonly string[]
+  /** How old a signature that has a time may be. */
+  readonly toleranceMs: number
+  /** Of `hmac`: which header, which digest, how it is written and what stands before it. Lower-case name. */
+  readonly hmac: { readonly header: string, readonly algorithm: 'sha256' | 'sha512' | 'sha1', readonly encoding: 'hex' | 'base64', readonly prefix: string } | null
+}
+
 export interface IdempotencyPolicy {
   readonly profile: Profile
   readonly key: KeyPolicy
@@ -75,6 +107,10 @@ export interface IdempotencyPolicy {
   /** null: nobody is asked what became of it. Not null only with `unknown: probe`. */
   readonly probe: ProbePolicy | null
   readonly keep: KeepPolicy
+  /** Not null with `mode: inbox`, and where `async: allowed` lets a client ask for it. */
+  readonly inbox: InboxPolicy | null
+  /** Every request, or only one that says `Prefer: respond-async` (RFC 7240). Means nothing without `inbox`. */
+  readonly inboxFor: 'all' | 'asked'
   readonly retentionMs: number
   readonly unknownRetentionMs: number
   readonly leaseMs: number

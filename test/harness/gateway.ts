@@ -67,6 +67,8 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     onStoreDown: 'reject',
     forwardKey: true,
     retryHints: false,
+    inbox: null,
+    inboxFor: 'asked',
     ...changes
   }
 }

@@ -22,7 +22,9 @@ const guard: IdempotencyPolicy = {
   onMismatch: { action: 'reject', status: 422 },
   onStoreDown: 'reject',
   forwardKey: true,
-  retryHints: false
+  retryHints: false,
+  inbox: null,
+  inboxFor: 'asked'
 }
 const when = (path: string, over: Partial<RouteMatch> = {}): RouteMatch => ({ path, methods: [], host: null, exact: false, ...over })
 const guarded = (path: string, over: Partial<RouteMatch> = {}): Route => ({ name: `guard ${path}`, match: when(path, over), upstream, idempotency: guard })

@@ -1,0 +1,86 @@
+/** `inbox` as it is written, checked against its surroundings and read into its policy. */
+import type { InboxPolicy, VerifyPolicy } from '../core/policy.ts'
+import { readKeySources } from './key-source.ts'
+import { mistake } from './problem.ts'
+import type { Mistake, Path } from './problem.ts'
+import type { IdempotencyFile, InboxFile } from './schema-route.ts'
+import { parseDuration, parseSize } from './units.ts'
+
+export function checkInbox ({ mode, async, inbox, unknown, retention }: IdempotencyFile, path: Path): Mistake[] {
+  const at = (...rest: readonly string[]) => [...path, 'inbox', ...rest]
+  if (mode !== 'inbox' && async !== 'allowed') return inbox === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
+  if (inbox === undefined) return []
+  const { backoff, verify, order } = inbox
+  const longestMs = ms(backoff.longest)
+  return [
+    ...(unknown === 'probe' && mode === 'inbox' ? [mistake([...path, 'unknown'], 'cannot be probe with mode inbox: a delivery is repeated (retry) or held (hold)')] : []),
+    ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
+    ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
+    ...(ms(retention) < longestMs ? [mistake([...path, 'retention'], `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come as late`)] : []),
+    ...(verify === undefined ? [] : checkVerify(verify, at))
+  ]
+}
+
+function checkVerify (verify: NonNullable<InboxFile['verify']>, at: (...rest: readonly string[]) => Path): Mistake[] {
+  const { scheme, secret, previousSecret, hmac } = verify
+  const wrongSecret = [secret, previousSecret].find((text) => text !== undefined && scheme === 'standard-webhooks' && !WHSEC.test(text))
+  return [
+    ...(secret === undefined ? [mistake(at('verify', 'secret'), 'is missing; write secret or secretFile', 'key')] : []),
+    ...(wrongSecret === undefined ? [] : [mistake(at('verify', 'secret'), 'is no Standard Webhooks secret: whsec_ and Base64')]),
+    ...(scheme === 'hmac' && hmac === undefined ? [mistake(at('verify', 'hmac'), 'is missing; scheme hmac needs hmac: { header }', 'key')] : []),
+    ...(scheme !== 'hmac' && hmac !== undefined ? [mistake(at('verify', 'hmac'), `is not used: scheme is ${scheme}`, 'key')] : [])
+  ]
+}
+
+const WHSEC = /^(?:whsec_)?[A-Za-z0-9+/]+={0,2}$/
+
+/** Where the file says nothing of it, a route with an inbox has the defaults. */
+export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFile): InboxPolicy | null {
+  if (mode !== 'inbox' && async !== 'allowed') return null
+  return {
+    concurrency: inbox.concurrency,
+    ratePerSecond: inbox.rate ?? null,
+    backoff: { firstMs: ms(inbox.backoff.first), longestMs: ms(inbox.backoff.longest) },
+    attemptsMax: inbox.maxAttempts,
+    ageMaxMs: ms(inbox.maxAge),
+    order: inbox.order === undefined ? null : orderOf(inbox.order),
+    onDead: inbox.onDead,
+    deadRetentionMs: ms(inbox.deadRetention),
+    depthMax: inbox.maxDepth,
+    bytesMax: parseSize(inbox.maxBytes) ?? 0,
+    verify: inbox.verify === undefined ? null : verifyOf(inbox.verify),
+    batch: inbox.batch
+  }
+}
+
+function verifyOf ({ scheme, secret, previousSecret, tolerance, hmac }: NonNullable<InboxFile['verify']>): VerifyPolicy {
+  return {
+    scheme,
+    secrets: [secret, previousSecret].filter((text) => text !== undefined),
+    toleranceMs: ms(tolerance),
+    hmac: hmac === undefined ? null : { ...hmac, header: hmac.header.toLowerCase() }
+  }
+}
+
+function orderOf (written: string): InboxPolicy['order'] {
+  const read = readKeySources(written)
+  const source = 'value' in read ? read.value[0] : undefined
+  return source?.kind === 'header' || source?.kind === 'json' ? source : null
+}
+
+function ms (text: string): number {
+  return parseDuration(text) ?? 0
+}
+
+/** As the schema has them, for a route whose file does not say `inbox:`. */
+const INBOX_DEFAULTS: InboxFile = {
+  concurrency: 16,
+  backoff: { first: '1s', longest: '10m' },
+  maxAttempts: 50,
+  maxAge: '3d',
+  onDead: 'skip',
+  deadRetention: '30d',
+  maxDepth: 1_000_000,
+  maxBytes: '1GiB',
+  batch: 'refuse'
+}

@@ -1,0 +1,66 @@
+/**
+ * What becomes of a delivery, and when the next one is due. Pure: chance and time are given. The consumer is asked until it
+ * says yes (any 2xx that is kept), never (410), or the route's patience is over.
+ */
+import { judge } from './disposition.ts'
+import { headerValue } from './lines.ts'
+import type { Fate } from './message.ts'
+import type { IdempotencyPolicy, InboxPolicy } from './policy.ts'
+import type { Answer } from './record.ts'
+
+/** How a sending ended, in the words of the upstream's port. */
+export type Sent =
+  | { readonly kind: 'answer', readonly answer: Answer }
+  /** Only its head: the rest is too large to keep, or never ends. */
+  | { readonly kind: 'head', readonly answer: Answer }
+  | { readonly kind: 'lost', readonly code: string }
+  | { readonly kind: 'unsent', readonly code: string }
+
+export interface Tried {
+  readonly tries: number
+  readonly ageMs: number
+  /** From 0 to 1, drawn anew. */
+  readonly chance: number
+  readonly nowMs: number
+}
+
+const GONE = 410
+
+export function fateOf (sent: Sent, tried: Tried, policy: IdempotencyPolicy, inbox: InboxPolicy): Fate {
+  if (sent.kind === 'unsent') return againOrDead(null, sent.code, null, null, tried, inbox)
+  if (sent.kind === 'lost') return policy.unknown === 'hold' ? { kind: 'held', error: sent.code } : againOrDead(null, sent.code, null, null, tried, inbox)
+  const { answer } = sent
+  const { disposition, keepBody } = judge(answer, policy)
+  const kept = sent.kind === 'answer' && keepBody ? answer : { ...answer, body: Buffer.alloc(0) }
+  if (disposition === 'unknown' && policy.unknown === 'hold') return { kind: 'held', error: `HTTP_${answer.status}` }
+  if (disposition === 'keep' && answer.status === GONE) return { kind: 'dead', status: GONE, error: 'GONE', answer: kept }
+  if (disposition === 'keep') return { kind: 'delivered', answer: kept, status: answer.status }
+  return againOrDead(answer.status, `HTTP_${answer.status}`, kept, retryAfterMs(answer, tried.nowMs), tried, inbox)
+}
+
+function againOrDead (status: number | null, error: string, answer: Answer | null, afterMs: number | null, tried: Tried, inbox: InboxPolicy): Fate {
+  if (tried.tries >= inbox.attemptsMax) return { kind: 'dead', status, error: `ATTEMPTS_SPENT ${error}`, answer }
+  const inMs = Math.max(backoffMs(tried, inbox), Math.min(afterMs ?? 0, inbox.backoff.longestMs))
+  // The next one would come too late; nobody is asked once more for nothing.
+  if (tried.ageMs + inMs > inbox.ageMaxMs) return { kind: 'dead', status, error: `TOO_OLD ${error}`, answer }
+  return { kind: 'again', inMs, status, error }
+}
+
+/** Full jitter: anywhere between now and a bound that doubles, so that what failed together does not come back together. */
+export function backoffMs ({ tries, chance }: Pick<Tried, 'tries' | 'chance'>, { backoff }: Pick<InboxPolicy, 'backoff'>): number {
+  const bound = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.min(tries - 1, DOUBLINGS_MAX))
+  return Math.round(Math.max(LEAST_MS, bound * chance))
+}
+
+/** Beyond any longest pause, below what a number can say. */
+const DOUBLINGS_MAX = 40
+/** A pause of nothing would be a loop. */
+const LEAST_MS = 10
+
+/** Seconds, or a date (RFC 9110 10.2.3). */
+function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
+  const value = headerValue(headers, 'retry-after')?.trim() ?? ''
+  if (/^[0-9]{1,9}$/.test(value)) return Number(value) * 1_000
+  const at = Date.parse(value)
+  return Number.isNaN(at) ? null : Math.max(0, at - nowMs)
+}
