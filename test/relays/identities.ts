@@ -79,7 +79,7 @@ export function sns (of: Delivery): Sent {
 export function eventBridge (of: Delivery): Sent {
   return {
     headers: [...API_KEY, ...JSON_TYPE],
-    body: JSON.stringify({ 'version': '0', 'id': uuidOf(of.message), 'detail-type': 'OrderPaid', 'source': 'shop', 'detail': { order: nameOf(of.message) } })
+    body: JSON.stringify({ version: '0', id: uuidOf(of.message), 'detail-type': 'OrderPaid', source: 'shop', detail: { order: nameOf(of.message) } })
   }
 }
 

@@ -4,8 +4,6 @@
  * their ports: time, the stores in memory, the consumer.
  */
 import { createHash } from 'node:crypto'
-import { heartbeat } from '../../src/background/heartbeat.ts'
-import { sweeper } from '../../src/background/sweeper.ts'
 import { headerValue } from '../../src/core/lines.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { GuardedRequest } from '../../src/gateway/admission.ts'
@@ -30,13 +28,13 @@ export interface Harm { readonly lost: string[], readonly deadLettered: string[]
 export const NO_HARM: Harm = { lost: [], deadLettered: [], doubled: [], together: [] }
 
 /** The second one's first acknowledgement is lost with its relay. */
-const MESSAGES = [1, 2, 3]
+const MESSAGES = [1, 2]
 /** Between two of them, so that they do not all meet a fault at the same point. */
 const APART_MS = 700
 /** Longer than anything that a gateway still has under way: what it would send now, it would send twice. */
 const AFTERWARDS_MS = 10 * 60_000
-/** A relay that is not done by then never is. */
-const LONGEST_MS = 4 * 24 * 60 * 60_000
+/** A message that is not through by then never is. */
+const LONGEST_MS = 3 * 60 * 60_000
 
 /** `guard` null: the relay asks the consumer itself. */
 export async function relayed (relay: StandIn, guard: GuardedRoute | null, plan: Plan): Promise<Harm & { readonly delivered: readonly Delivered[] }> {
@@ -57,13 +55,13 @@ export async function relayed (relay: StandIn, guard: GuardedRoute | null, plan:
   for (const message of MESSAGES) {
     timeline.after(message * APART_MS, () => { void deliver(relay, message, line, { losesAck: message === 2 }).then(end => { delivered[message - 1] = end }) })
   }
-  if (!await timeline.pass(() => Object.keys(delivered).length === MESSAGES.length, LONGEST_MS)) throw new Error(`${relay.route}: the relay has not come to an end`)
+  await timeline.pass(() => Object.keys(delivered).length === MESSAGES.length, LONGEST_MS)
   await timeline.pass(() => false, AFTERWARDS_MS)
   const those = (are: (message: number) => boolean): string[] => MESSAGES.filter(are).map(nameOf)
   return {
     delivered,
     deadLettered: those(message => delivered[message - 1]?.as === 'dead letter'),
-    lost: those(message => delivered[message - 1]?.as === 'acknowledged' && !consumer.done.has(nameOf(message))),
+    lost: those(message => delivered[message - 1]?.as !== 'dead letter' && !(message - 1 in delivered && consumer.done.has(nameOf(message)))),
     doubled: those(message => (consumer.done.get(nameOf(message)) ?? 0) > 1),
     together: those(message => (consumer.together.get(nameOf(message)) ?? 0) > 1)
   }
@@ -93,14 +91,16 @@ function throughGateways (timeline: Timeline, consumer: Consumer, route: Guarded
     const outcome = await handle(gateway, requestOf(route, sent, requestId, left))
     if (outcome.kind === 'keyless') throw new Error(`${route.name}: this request has no key: ${sent.headers.join(' ')}`)
     const { status, headers, body } = replyTo(outcome, { route, requestId, origin: null, problemBaseUri: 'urn:onceway:problem:' })
-    return heardOf(status, headers, Buffer.isBuffer(body) ? body : Buffer.concat(await Array.fromAsync(body)))
+    if (!Buffer.isBuffer(body)) throw new Error('the consumer streams nothing')
+    return heardOf(status, headers, body)
   }
 }
 
 function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idempotency: { leaseMs } }: GuardedRoute, stores: { readonly records: MemoryStore, readonly locks: MemoryLocks }): Gateway {
   let drawn = 0
   const clock: Clock = { monotonicMs: () => timeline.nowMs, wallMs: () => timeline.wallMs, after: (ms, call) => timeline.after(ms, call) }
-  const gateway = new Gateway({
+  // Without heartbeat and sweeper: no gateway dies here, and nothing lives to the end of its retention.
+  return new Gateway({
     ...stores,
     upstream: consumer,
     // Every token of the test is this sender's.
@@ -116,9 +116,6 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     probed: new Map(),
     copyTtlMs: 600_000
   })
-  heartbeat(gateway).start()
-  sweeper(gateway).start()
-  return gateway
 }
 
 function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Promise<void>): GuardedRequest {
