@@ -78,3 +78,12 @@ test('whose relay takes a 400 for the last word, loses the message to the dead l
   const mended = SITUATIONS['answering 400 until it is mended, ten minutes later'] as (relay: StandIn) => Plan
   assert.deepEqual(await relaysWith('deadLettered', mended, passing), ['knative', 'cloudevents-webhook', 'sns', 'eventbridge', 'eventbridge-pipes', 'event-grid', 'dialpad'])
 })
+
+test('a success whose answer was not kept acknowledges every relay: its status, and no body', async () => {
+  const keepingNoBody = (relay: StandIn): GuardedRoute => {
+    const recipe = recipeOf(relay)
+    return { ...recipe, idempotency: { ...recipe.idempotency, keep: { ...recipe.idempotency.keep, body: false } } }
+  }
+  const harmed = await Promise.all(STAND_INS.map(async relay => ({ route: relay.route, ...harmOf(await relayed(relay, keepingNoBody(relay), slow(relay))) })))
+  assert.deepEqual(harmed, STAND_INS.map(({ route }) => ({ route, ...NO_HARM })))
+})
