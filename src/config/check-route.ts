@@ -12,7 +12,7 @@ import type { IdempotencyFile, RouteFile } from './schema-route.ts'
 import { parseDuration, parseSize } from './units.ts'
 
 /** Fields that mean something else already; a key in one of them would be taken away, or would be a credential. */
-const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|expires|stored|policy|attempt))$/
+const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|original-status|expires|stored|policy|attempt))$/
 const GUARDED_METHODS = ['POST', 'PATCH'] as const
 
 interface Surroundings {

@@ -124,6 +124,7 @@ function idempotencyOf (file: IdempotencyFile, base: string, upstreamTimeoutMs: 
     unknownRetentionMs: ms(file.unknownRetention),
     leaseMs: ms(file.lease),
     onMismatch: file.onMismatch,
+    onRelease: file.onRelease,
     onStoreDown: file.onStoreDown,
     forwardKey: file.forwardKey,
     retryHints: file.retryHints

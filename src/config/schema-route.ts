@@ -71,6 +71,11 @@ const OnMismatch = Type.Object({
   status: Type.Integer({ minimum: 400, maximum: 499, default: 422, description: 'Status of the refusal.' })
 }, { ...shape, default: {}, description: 'The same key with another request.' })
 
+const OnRelease = Type.Object({
+  action: Type.Enum(['pass', 'retry'], { default: 'pass', description: 'pass: the answer as it came. retry (default of `relay`): `status` and Retry-After in the place of a 3xx, a 4xx, or a 5xx that not every relay sends again; fields and body as they came, the answer\'s own status in Idempotency-Original-Status. What passes all the same: 2xx, 500, 503, 504, and a 401 with its challenge.' }),
+  status: Type.Integer({ minimum: 500, maximum: 599, default: 503, description: 'What the sender is told with retry.' })
+}, { ...shape, default: {}, description: 'What a sender is told of an answer that freed the key.' })
+
 const Jwt = Type.Object({
   jwks: Type.String({ minLength: 1, description: 'A file (relative to this one) or an http(s) URL with the JWK set that tokens are verified with.' }),
   issuer: Type.Optional(Type.String({ minLength: 1, description: 'The `iss` that tokens must carry.' })),
@@ -112,6 +117,7 @@ const Idempotency = Type.Object({
   unknownRetention: duration('30d', 'How long a record with an unknown outcome is remembered. After that the key can run again.'),
   lease: duration('15s', 'How long a claim is believed without a sign of life of its gateway.'),
   onMismatch: OnMismatch,
+  onRelease: OnRelease,
   onStoreDown: Type.Enum(['reject', 'forward'], { default: 'reject', description: 'When no store can be asked. reject: 503, nothing is sent. forward: sent without protection, marked `Idempotency-Status: unprotected`.' }),
   forwardKey: Type.Boolean({ default: true, description: 'Pass the client\'s own key header on. Set false where requests without a body go to a Go hop (Traefik, Caddy): net/http re-sends those by itself when they carry Idempotency-Key.' }),
   retryHints: Type.Boolean({ default: false, description: 'Add retry-after-ms, stripe-should-retry and x-should-retry to problems, where SDKs look for them.' })
@@ -133,6 +139,7 @@ export const RELAY_DEFAULTS = {
   inFlight: { wait: '3s', status: 503 },
   unknown: 'retry',
   keep: { requestBytesMax: '16MiB' },
+  onRelease: { action: 'retry' },
   retention: '7d'
 } as const
 

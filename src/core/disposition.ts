@@ -4,7 +4,7 @@
  * exchange that failed has no disposition.
  */
 import { headerLines, headerValue } from './lines.ts'
-import type { Disposition, IdempotencyPolicy } from './policy.ts'
+import type { Disposition, IdempotencyPolicy, ReleasePolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
 
 export interface Judgement {
@@ -43,6 +43,20 @@ function judgeOnce (answer: Judged): Disposition {
 /** Profile `relay`: until it succeeds. 410 is the receiver's way to say: never again. */
 function judgeRelay (status: number): Disposition {
   return (status >= 200 && status <= 299) || status === 410 ? 'keep' : 'release'
+}
+
+/** What every relay that ever sends again sends again after. Others among the 5xx end a delivery at some: a 502 at Flink. */
+const SENT_AGAIN: ReadonlySet<number> = new Set([500, 503, 504])
+
+/**
+ * The status that the sender is told of an answer that freed its key. To many relays a 4xx is the last word about a message,
+ * and to some a 3xx is success; here it says that the message did not get through, and comes again. A challenge asks
+ * something of the sender itself, who must see it to answer (SNS with Digest, EventBridge with OAuth).
+ */
+export function statusTold ({ status, headers }: Pick<Judged, 'status' | 'headers'>, { action, status: instead }: ReleasePolicy): number {
+  if (action === 'pass' || status < 300 || SENT_AGAIN.has(status)) return status
+  const challenges = status === 401 && headerValue(headers, 'www-authenticate') !== null
+  return challenges ? status : instead
 }
 
 /**

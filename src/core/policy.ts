@@ -63,6 +63,13 @@ export interface KeepPolicy {
   readonly keepHeaders: ReadonlySet<string>
 }
 
+/** What a sender is told of an answer that freed its key. */
+export interface ReleasePolicy {
+  /** pass: the answer as it came. retry: `status`, wherever a sender might take the answer's own for the last word. */
+  readonly action: 'pass' | 'retry'
+  readonly status: number
+}
+
 export interface IdempotencyPolicy {
   readonly profile: Profile
   readonly key: KeyPolicy
@@ -79,6 +86,7 @@ export interface IdempotencyPolicy {
   readonly unknownRetentionMs: number
   readonly leaseMs: number
   readonly onMismatch: { readonly action: 'reject' | 'replay', readonly status: number }
+  readonly onRelease: ReleasePolicy
   readonly onStoreDown: 'reject' | 'forward'
   /** Pass the client's own key header on to the upstream. */
   readonly forwardKey: boolean

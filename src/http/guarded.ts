@@ -184,7 +184,7 @@ export class GuardedRequests {
       settleMs: steps.settleMs,
       waitMs: steps.waitMs,
       requestBytes: steps.requestBytes,
-      reason: steps.reason
+      reason: steps.reason ?? reply.reason
     })
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judge } from '../../src/core/disposition.ts'
+import { judge, statusTold } from '../../src/core/disposition.ts'
 import type { Disposition, Profile } from '../../src/core/policy.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -71,4 +71,14 @@ test('a retention that the upstream asks for stays between two leases and a year
 test('a body is kept unless the route or the upstream says otherwise', () => {
   const keeps = (body: boolean, header: string[]) => judge({ status: 200, headers: header, body: Buffer.alloc(0) }, policy('api', [], body)).keepBody
   assert.deepEqual([keeps(true, []), keeps(false, []), keeps(true, ['Idempotency-Policy', 'no-body']), keeps(false, ['Idempotency-Policy', 'store'])], [true, false, false, false])
+})
+
+test('of a released answer a relay is told what every relay sends again after; success and challenges stay', () => {
+  const relay = { action: 'retry', status: 503 } as const
+  const told = (status: number, headers: string[] = []) => statusTold({ status, headers }, relay)
+  const asTheyCame = new Set([500, 503, 504])
+  for (const status of every) assert.equal(told(status), status < 300 || asTheyCame.has(status) ? status : 503, String(status))
+  assert.equal(told(401, ['WWW-Authenticate', 'Digest realm="a"']), 401)
+  assert.equal(told(403, ['WWW-Authenticate', 'Digest realm="a"']), 503)
+  for (const status of every) assert.equal(statusTold({ status, headers: [] }, { action: 'pass', status: 503 }), status)
 })

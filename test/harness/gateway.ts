@@ -64,6 +64,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     unknownRetentionMs: 7_200_000,
     leaseMs: 15_000,
     onMismatch: { action: 'reject', status: 422 },
+    onRelease: { action: 'pass', status: 503 },
     onStoreDown: 'reject',
     forwardKey: true,
     retryHints: false,
@@ -72,7 +73,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
 }
 
 export function relayPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
-  return apiPolicy({ profile: 'relay', inFlight: { waitMs: 3_000, status: 503 }, unknown: 'retry', fingerprint: { of: ['method', 'target'], body: 'none' }, ...changes })
+  return apiPolicy({ profile: 'relay', inFlight: { waitMs: 3_000, status: 503 }, unknown: 'retry', onRelease: { action: 'retry', status: 503 }, fingerprint: { of: ['method', 'target'], body: 'none' }, ...changes })
 }
 
 export function guardedRoute (url: string, policy: Partial<IdempotencyPolicy> = {}, upstream: Partial<UpstreamPolicy> = {}): GuardedRoute {

@@ -20,6 +20,7 @@ const guard: IdempotencyPolicy = {
   unknownRetentionMs: 1,
   leaseMs: 1,
   onMismatch: { action: 'reject', status: 422 },
+  onRelease: { action: 'pass', status: 503 },
   onStoreDown: 'reject',
   forwardKey: true,
   retryHints: false
