@@ -100,12 +100,14 @@ test('keys are good in the scope of verified claims, whatever the token that car
 })
 
 test('any other method gets 405 and is told which one', async t => {
-  const { issue, witness } = await startIssuing(t)
+  const { issue, url, witness } = await startIssuing(t)
   for (const method of ['GET', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD']) {
     const refused = await issue({ ...ALICE, method })
     assert.equal(refused.status, 405, method)
     assert.equal(refused.headers['allow'], 'POST', method)
   }
+  const webSocket = await callRaw(url, `GET ${ISSUED_KEYS_PATH} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`)
+  assert.match(webSocket, /^HTTP\/1\.1 405 /)
   assert.equal(witness.seen.length, 0)
 })
 
