@@ -60,7 +60,7 @@ export function isUrl (jwks: string): boolean {
   return /^https?:\/\//i.test(jwks)
 }
 
-function checkJwt ({ scope, jwt }: IdempotencyFile, path: Path, base: string): Mistake[] {
+export function checkJwt ({ scope, jwt }: Pick<IdempotencyFile, 'scope' | 'jwt'>, path: Path, base: string): Mistake[] {
   const uses = [scope].flat().some((part) => part.startsWith('jwt:'))
   if (uses && jwt === undefined) return [mistake([...path, 'jwt'], 'is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with', 'key')]
   if (jwt === undefined) return []

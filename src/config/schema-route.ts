@@ -39,6 +39,7 @@ const Key = Type.Object({
   window: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'With `hash:`: how long the same content is the same request, instead of `retention`. With `repeatability`: how old a first sending may be, at most `retention`.' })),
   required: Type.Boolean({ default: false, description: 'true: a request without a key gets 400 `key-missing`. false: it passes through unguarded, and is counted.' }),
   syntax: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'lenient: a quoted structured-field string or the bare value, both meaning the same key. strict: the quoted form only.' }),
+  issued: Type.Enum(['accepted', 'required'], { default: 'accepted', description: 'required: only keys that the gateway has given out itself (`issuedKeys`), and to this caller; all others get 400 `key-invalid`. accepted: any key. See docs/issued-keys.md.' }),
   store: Type.Optional(Type.Enum(['hash', 'text'], { description: 'What of the key is kept for operators: its SHA-256, or the key itself. Not given: the hash of a key that comes in a header, the text of one that is derived.' }))
 }, { ...shape, default: {}, description: 'The key of a request.' })
 
@@ -76,7 +77,7 @@ const OnRelease = Type.Object({
   status: Type.Integer({ minimum: 500, maximum: 599, default: 503, description: 'What the sender is told with retry.' })
 }, { ...shape, default: {}, description: 'What a sender is told of an answer that freed the key.' })
 
-const Jwt = Type.Object({
+export const Jwt = Type.Object({
   jwks: Type.String({ minLength: 1, description: 'A file (relative to this one) or an http(s) URL with the JWK set that tokens are verified with.' }),
   issuer: Type.Optional(Type.String({ minLength: 1, description: 'The `iss` that tokens must carry.' })),
   audience: Type.Optional(Type.String({ minLength: 1, description: 'The `aud` that tokens must carry.' }))
@@ -101,11 +102,14 @@ const Probe = Type.Object({
   giveUpAfter: duration('24h', 'Since the outcome became unknown. Then nobody asks any more, and the record is held.')
 }, { ...shape, description: 'How the upstream is asked what became of a request (`unknown: probe`).' })
 
+export const Scope = (description: string) =>
+  Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description })
+
 const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
   mode: Type.Enum(['enforce'], { default: 'enforce', description: 'enforce: the protocol in full.' }),
   key: Key,
-  scope: Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description: 'Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.' }),
+  scope: Scope('Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.'),
   jwt: Type.Optional(Jwt),
   fingerprint: Type.Optional(Fingerprint),
   inFlight: InFlight,

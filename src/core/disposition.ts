@@ -3,6 +3,7 @@
  * because it comes from a hop that cannot tell whether the request was processed. Never looks at a broken answer: an
  * exchange that failed has no disposition.
  */
+import { KEY_OVERTIME_MS } from './issued-keys.ts'
 import { headerLines, headerValue } from './lines.ts'
 import type { Disposition, IdempotencyPolicy, ReleasePolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
@@ -20,13 +21,13 @@ interface Judged { readonly status: number, readonly headers: RawHeaders, readon
  * The upstream's own word (`Idempotency-Policy`) goes before the route's list, and that before the profile's table. The
  * last two know statuses only; the upstream knows what it did.
  */
-export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'leaseMs'>): Judgement {
+export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'leaseMs' | 'issued'>): Judgement {
   const word = steering(answer.headers)
   const listed = policy.keep.statuses.get(answer.status)
   return {
     disposition: word.disposition ?? listed ?? (policy.profile === 'api' ? judgeOnce(answer) : judgeRelay(answer.status)),
     keepBody: policy.keep.body && !word.noBody,
-    ttlMs: word.ttlSeconds === null ? null : clampTtl(word.ttlSeconds * 1000, policy.leaseMs)
+    ttlMs: word.ttlSeconds === null ? null : clampTtl(word.ttlSeconds * 1000, policy)
   }
 }
 
@@ -116,6 +117,8 @@ const TTL_LEASES_MIN = 2
 /** A leap year: longer is a mistake in a unit. */
 const TTL_MS_MAX = 366 * 24 * 60 * 60 * 1000
 
-function clampTtl (ttlMs: number, leaseMs: number): number {
-  return Math.min(Math.max(ttlMs, TTL_LEASES_MIN * leaseMs), TTL_MS_MAX)
+/** Nor may a key of the gateway's own outlive what it did (issued-keys.ts). */
+function clampTtl (ttlMs: number, { leaseMs, issued }: Pick<IdempotencyPolicy, 'leaseMs' | 'issued'>): number {
+  const keyMs = issued === null ? 0 : issued.lifetimeMs + KEY_OVERTIME_MS
+  return Math.min(Math.max(ttlMs, TTL_LEASES_MIN * leaseMs, keyMs), TTL_MS_MAX)
 }

@@ -3,6 +3,7 @@
  * Made by config/policy.ts from the configuration; read everywhere.
  */
 
+import type { IssuedKeysPolicy } from './issued-keys.ts'
 import type { KeySource } from './key-sources.ts'
 import type { ProbePolicy } from './probe.ts'
 
@@ -75,6 +76,8 @@ export interface IdempotencyPolicy {
   readonly key: KeyPolicy
   readonly scope: ScopePolicy
   readonly jwt: JwtPolicy | null
+  /** How the gateway's own keys are known, where no others are taken; null: any key is. */
+  readonly issued: IssuedKeysPolicy | null
   readonly fingerprint: FingerprintPolicy
   readonly inFlight: { readonly waitMs: number, readonly status: number }
   readonly answerWithinMs: number

@@ -11,6 +11,8 @@ export interface GatewayLimits {
   readonly executions: number
   /** Requests that wait for somebody else's execution; beyond: the in-flight answer at once. */
   readonly waiters: number
+  /** Requests and executions of one caller; beyond: 429 before any claim. 0: no bound. */
+  readonly inFlightPerScope: number
   /** Bytes of request and answer bodies held at once. */
   readonly bufferedBytes: number
   /** Bytes of answers that the arbiter has not taken; at the bound new guarded requests get 503 before any claim. */

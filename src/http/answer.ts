@@ -4,7 +4,7 @@
  */
 import { statusTold } from '../core/disposition.ts'
 import { headerValue, replayedHeaders } from '../core/headers.ts'
-import { problem, PROBLEMS } from '../core/problems.ts'
+import { problem, PROBLEMS, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
@@ -127,7 +127,7 @@ function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'reje
     outcome: outcome.code,
     close: outcome.close ?? false,
     ...(outcome.detail === undefined ? {} : { detail: outcome.detail }),
-    ...(PROBLEMS[outcome.code].retryable && PROBLEMS[outcome.code].status.api >= 500 ? { retryAfterSeconds: RETRY_SOON_SECONDS } : {})
+    retryAfterSeconds: retrySoon(outcome.code)
   })
   return reply
 }
@@ -137,7 +137,7 @@ interface ProblemOptions {
   readonly status?: number
   readonly detail?: string
   readonly mark?: string
-  readonly retryAfterSeconds?: number
+  readonly retryAfterSeconds?: number | null
   readonly members?: Readonly<Record<string, string | number | boolean>>
   readonly close?: boolean
 }

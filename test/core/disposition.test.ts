@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { judge, statusTold } from '../../src/core/disposition.ts'
+import { KEY_OVERTIME_MS } from '../../src/core/issued-keys.ts'
 import type { Disposition, Profile } from '../../src/core/policy.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 const policy = (profile: Profile, statuses: Array<[number, Disposition]> = [], body = true) => ({
-  profile, leaseMs: 15_000, keep: { statuses: new Map(statuses), body, requestBytesMax: 1, responseBytesMax: 1, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
+  profile, leaseMs: 15_000, issued: null, keep: { statuses: new Map(statuses), body, requestBytesMax: 1, responseBytesMax: 1, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
 })
 const dispose = (status: number, headers: string[] = [], body = '', by = policy('api')) => judge({ status, headers, body: Buffer.from(body) }, by).disposition
 const every = Array.from({ length: 500 }, (_, index) => 100 + index)
@@ -66,6 +67,12 @@ test('a retention that the upstream asks for stays between two leases and a year
   const ttl = (text: string) => judge({ status: 200, headers: ['idempotency-policy', text], body: Buffer.alloc(0) }, policy('api')).ttlMs
   assert.deepEqual(['ttl=0', 'ttl=29', 'ttl=31', 'ttl=999999999999999'].map(ttl), [30_000, 30_000, 31_000, 366 * DAY_MS])
   for (const bad of ['ttl', 'ttl=', 'ttl=-1', 'ttl=1.5', 'ttl=1h', 'ttl=1e3', `ttl=${'9'.repeat(400)}`]) assert.equal(ttl(bad), null, bad)
+})
+
+test('a retention that the upstream asks for is never shorter than the life of a key that the gateway issued', () => {
+  const issued = { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' }, jwt: null, secrets: [], lifetimeMs: DAY_MS } as const
+  const ttl = (text: string) => judge({ status: 200, headers: ['idempotency-policy', text], body: Buffer.alloc(0) }, { ...policy('api'), issued }).ttlMs
+  assert.deepEqual(['ttl=60', 'ttl=172800'].map(ttl), [DAY_MS + KEY_OVERTIME_MS, 2 * DAY_MS])
 })
 
 test('a body is kept unless the route or the upstream says otherwise', () => {

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
+import type { IssuedKeysPolicy } from '../../src/core/issued-keys.ts'
 import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { reconciler } from '../../src/background/reconciler.ts'
@@ -54,6 +55,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
     scope: { kind: 'credential', anonymous: true, cookies: 'refuse' },
     jwt: null,
+    issued: null,
     fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
     inFlight: { waitMs: 0, status: 409 },
     answerWithinMs: 10_000,
@@ -92,13 +94,14 @@ export interface TestGateway {
 export interface TestGatewayOptions {
   readonly routes: readonly Route[]
   readonly world?: Partial<World>
+  readonly issuedKeys?: IssuedKeysPolicy
   readonly trustProxies?: readonly string[]
   readonly background?: boolean
   readonly bodyTimeoutMs?: number
   readonly passthroughTimeoutMs?: number
 }
 
-export async function startGateway (t: TestContext, { routes, world: changes = {}, trustProxies = [], background = true, bodyTimeoutMs, passthroughTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
+export async function startGateway (t: TestContext, { routes, world: changes = {}, issuedKeys, trustProxies = [], background = true, bodyTimeoutMs, passthroughTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
@@ -113,14 +116,14 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     log: SILENT,
     instance: 'test',
     probed: probedRoutes(routes),
-    limits: { executions: 1_000, waiters: 1_000, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
+    limits: { executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
     claimWithinMs: 2_000,
     longestLeaseMs: Math.max(...leases, 1),
     copyTtlMs: 60_000,
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
-  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
+  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start()] : []
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
@@ -142,10 +145,10 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
 
 /** What every test must leave behind: nothing. */
 function heldBy (gateway: Gateway | null): string {
-  const { executions = 0, waiters = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
+  const { executions = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
-    : { executions: gateway.executions.size, waiters: gateway.waiters, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
-  return `${executions} executions, ${waiters} waiters, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
+    : { executions: gateway.executions.size, waiters: gateway.waiters, callers: gateway.callerPlaces.size, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
+  return `${executions} executions, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
 }
 
 function bookIsEmpty (gateway: Gateway): boolean {

@@ -110,7 +110,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     meter: countingMeter(),
     log: SILENT,
     instance: name,
-    limits: { executions: 100, waiters: 100, bufferedBytes: 16 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 },
+    limits: { executions: 100, waiters: 100, bufferedBytes: 16 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024, inFlightPerScope: 0 },
     claimWithinMs: 2_000,
     longestLeaseMs: leaseMs,
     probed: new Map(),
