@@ -183,7 +183,7 @@ test('a key that was issued counts for one record on each route: it is the calle
 })
 
 test('a key that comes from anywhere but a header is issued by nobody, whatever the configuration let pass', async t => {
-  const key = { sources: [{ kind: 'json', pointer: ['id'], written: '/id' }], header: 'idempotency-key', required: true, syntax: 'lenient', store: 'text' } as const
+  const key = { sources: [{ kind: 'json', pointer: ['id'], written: '/id' }], header: 'idempotency-key', required: true, syntax: 'lenient', store: 'text', windowMs: 86_400_000 } as const
   const { issue, url, witness } = await startIssuing(t, { policy: { key } })
   const issued = (await issue()).json.key
   assert.equal((await call(url, '/things', { ...ALICE, body: JSON.stringify({ id: issued }) })).json.code, 'key-invalid')
