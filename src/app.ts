@@ -128,6 +128,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     longestLeaseMs: Math.max(settings.longestLeaseMs, leases.longestMs),
     records: stores.records,
     locks: stores.locks,
+    inbox: stores.inbox,
     upstream,
     tokens,
     clock: SYSTEM_CLOCK,
@@ -145,6 +146,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     meter,
     closing: () => phase.draining,
     get routes () { return live.routes },
+    get issuedKeys () { return live.config.issuedKeys },
     get peers () { return live.peers },
     get problemBaseUri () { return live.config.problemBaseUri },
     get limits () { return live.config.limits }

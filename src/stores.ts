@@ -8,6 +8,7 @@ import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { StartError, StoreUnavailable } from './errors.ts'
 import type { Lapsed, LockStore, Log, Meter, RecordStore } from './ports.ts'
+import { LateInbox } from './store/late-inbox.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
 import { connectPostgres } from './store/postgres/open.ts'
 import type { PostgresConnection, PostgresRecordStore } from './store/postgres/open.ts'
@@ -30,6 +31,7 @@ export interface StoresOptions {
 export class Stores {
   readonly records: LateRecords
   readonly locks = new LateLocks()
+  readonly inbox: LateInbox
   readonly wantsRedis: boolean
   /** For the banner. */
   readonly where: readonly string[]
@@ -65,6 +67,7 @@ export class Stores {
     this.#options = options
     const { postgres, redis } = config.stores
     this.records = new LateRecords(postgres === null ? 'sqlite' : 'postgres')
+    this.inbox = new LateInbox(this.records.name)
     this.wantsRedis = postgres !== null && redis !== null
     this.where = whereOf(config)
   }

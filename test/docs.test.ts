@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { startProcess } from './harness/process-gateway.ts'
+import { startWitness } from './harness/witness.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...readdirSync(join(ROOT, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]
@@ -24,6 +25,24 @@ test('the curl walk of the README does what its comments say', async t => {
   assert.match(mismatch ?? '', /^HTTP\/1\.1 422[\s\S]*key-reused/)
   assert.match(inFlight ?? '', /^HTTP\/1\.1 409[\s\S]*Retry-After: \d[\s\S]*in-flight/)
   assert.equal(stdout.match(/"id":"pay_[^"]+","amount":(?:100|5)/g)?.length, 2 + 2 + 1, 'two answers of the first payment, one of the second, and both in the list')
+})
+
+test('the walk of docs/issued-keys.md does what its comments say, with the configuration above it', async t => {
+  const page = read('docs/issued-keys.md')
+  const [config, walk] = [/```yaml\n([\s\S]*?)```/, /```sh\n([\s\S]*?)```/].map(block => block.exec(page)?.[1] ?? '')
+  const witness = await startWitness()
+  t.after(async () => { await witness.close() })
+  const env = { ONCEWAY_LISTEN_PORT: '0', ONCEWAY_ADMIN_PORT: '0', KEY_SECRET: 'only for this test, and long enough' }
+  const gateway = await startProcess(t, { config: config as string, args: ['--upstream', witness.url], env })
+  const script = (walk as string).replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('curl -', 'curl -sS -')
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], { timeout: 30_000 })
+  const [first, replay, anothers, own, ...more] = stdout.split(/(?=HTTP\/1\.1 )/)
+  assert.deepEqual(more, [])
+  assert.match(first ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
+  assert.match(replay ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotent-Replayed: true/)
+  assert.equal(bodyOf(replay), bodyOf(first))
+  for (const refused of [anothers, own]) assert.match(refused ?? '', /^HTTP\/1\.1 400[\s\S]*key-invalid[\s\S]*only keys that the gateway has issued to this caller/)
+  assert.equal(witness.seen.length, 1)
 })
 
 function bodyOf (answer: string | undefined): string | undefined {

@@ -37,9 +37,18 @@ function changed (old: GuardedRoute, routes: readonly Route[]): string[] {
     ...(old.idempotency.key.syntax === 'lenient' && now.idempotency.key.syntax === 'strict' ? ['keys that are not quoted are refused now'] : []),
     ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now)} instead of ${scopeText(old)}`]),
     ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed']),
+    ...lostKeys(old, now),
     ...(hides(now.match, old.match) ? [] : ['its match no longer takes every request that it took'])
   ]
   return reasons.length === 0 ? [] : [`Records of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.`]
+}
+
+/** Ids of secrets are shown, secrets never. */
+function lostKeys ({ idempotency: { issued: old } }: GuardedRoute, { idempotency: { issued: now } }: GuardedRoute): string[] {
+  if (now === null) return []
+  if (old === null) return ['only keys that the gateway has issued are taken now']
+  const lost = old.secrets.filter((secret) => !now.secrets.some((other) => isDeepStrictEqual(secret, other)))
+  return lost.map(({ id }) => `keys that secret ${id} has signed are refused now (nothing is lost once the last of them has expired)`)
 }
 
 function gone (old: GuardedRoute, routes: readonly Route[]): string {

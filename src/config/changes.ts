@@ -48,7 +48,7 @@ function fixedOf ({ listen, admin, workers, stores: { postgres, redis }, dataDir
   ]
 }
 
-function variableOf ({ problemBaseUri, admin, trustProxies, limits, drain, log, upstreams, routes }: Config): Named {
+function variableOf ({ problemBaseUri, admin, trustProxies, limits, drain, log, issuedKeys, upstreams, routes }: Config): Named {
   return [
     ['problemBaseUri', problemBaseUri],
     ['trustProxies', trustProxies],
@@ -57,9 +57,10 @@ function variableOf ({ problemBaseUri, admin, trustProxies, limits, drain, log, 
     ...membersOf('limits', limits),
     ...membersOf('drain', drain),
     ...membersOf('log', log),
+    ...membersOf('issuedKeys', issuedKeys),
     ...upstreams.map((upstream) => [`upstreams.${upstream.name}`, upstream] as const),
-    // Several routes that pass through may share a name. A change of an upstream is not one of its routes.
-    ...Array.from(Map.groupBy(routes, ({ name }) => name), ([name, those]) => [`routes.${name}`, those.map((route) => ({ ...route, upstream: route.upstream.name }))] as const)
+    // Several routes that pass through may share a name. A change of an upstream, or of how keys are given out, is not one of its routes.
+    ...Array.from(Map.groupBy(routes, ({ name }) => name), ([name, those]) => [`routes.${name}`, those.map(alone)] as const)
   ]
 }
 
@@ -67,6 +68,10 @@ function variableOf ({ problemBaseUri, admin, trustProxies, limits, drain, log, 
 function membersOf (path: string, block: object | null): Named {
   if (block === null) return [[path, null]]
   return [[path, 'present'], ...Object.entries(block).map(([name, value]) => [`${path}.${name.replace(/Ms$/, '')}`, value] as const)]
+}
+
+function alone ({ idempotency, upstream, ...route }: Route): object {
+  return { ...route, upstream: upstream.name, idempotency: idempotency && { ...idempotency, issued: idempotency.issued !== null } }
 }
 
 function namesOf (routes: readonly Route[]): string[] {

@@ -13,7 +13,7 @@ import type { IdempotencyFile, RouteFile } from './schema-route.ts'
 import { parseDuration, parseSize } from './units.ts'
 
 /** Fields that mean something else already; a key in one of them would be taken away, or would be a credential. */
-const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|expires|stored|policy|attempt))$/
+const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|original-status|expires|stored|policy|attempt))$/
 const GUARDED_METHODS = ['POST', 'PATCH'] as const
 
 interface Surroundings {
@@ -62,7 +62,7 @@ export function isUrl (jwks: string): boolean {
   return /^https?:\/\//i.test(jwks)
 }
 
-function checkJwt ({ scope, jwt }: IdempotencyFile, path: Path, base: string): Mistake[] {
+export function checkJwt ({ scope, jwt }: Pick<IdempotencyFile, 'scope' | 'jwt'>, path: Path, base: string): Mistake[] {
   const uses = [scope].flat().some((part) => part.startsWith('jwt:'))
   if (uses && jwt === undefined) return [mistake([...path, 'jwt'], 'is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with', 'key')]
   if (jwt === undefined) return []

@@ -5,6 +5,7 @@
 import { BlockList, isIP } from 'node:net'
 import { hides } from '../routing/match.ts'
 import { bodyBytesMax, checkIdempotency, routeMatch } from './check-route.ts'
+import { checkIssuedKeys, checkOnlyIssued } from './issued-keys.ts'
 import { mistake, pathText } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { checkRedis } from './redis.ts'
@@ -26,6 +27,7 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
     ...(sound(['limits', 'eventLoopDelay']) ? checkEventLoopDelay(file) : []),
     ...checkStores(file),
     ...(sound(['workers']) && sound(['stores']) ? checkWorkers(file) : []),
+    ...(sound(['issuedKeys']) ? checkIssuedKeys(file.issuedKeys, base) : []),
     ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) => sound(['upstreams', name, 'url']) ? checkUpstream(name, upstream) : []),
     ...routes.flatMap(([index, route]) => checkRoute(route, index, file, base, sound)),
     ...checkNames(routes, sound),
@@ -133,6 +135,7 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
     ...(unknown ? [mistake([...path, 'upstream'], `names no upstream; there ${namesText(Object.keys(file.upstreams ?? {}))}`)] : []),
     ...(sound([...path, 'match']) ? checkMatch(route, index) : []),
     ...(guarded === undefined ? [] : checkBuffer(guarded, file, path)),
+    ...(guarded === undefined || !sound(['issuedKeys']) ? [] : checkOnlyIssued(guarded, file.issuedKeys, [...path, 'idempotency'])),
     ...(guarded === undefined
       ? []
       : checkIdempotency(guarded, {

@@ -2,6 +2,7 @@
  * The configuration as the program uses it: every default filled in, every duration in milliseconds, every size in bytes,
  * every reference resolved. Shapes only; load.ts makes one from a file, the environment and the command line.
  */
+import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import type { Route, UpstreamPolicy } from '../core/policy.ts'
 
 export interface Config {
@@ -26,6 +27,8 @@ export interface Config {
   readonly limits: LimitsConfig
   readonly drain: { readonly delayMs: number, readonly timeoutMs: number }
   readonly log: { readonly level: LogLevel }
+  /** null: the gateway gives out no keys. */
+  readonly issuedKeys: IssuedKeysPolicy | null
   readonly upstreams: readonly UpstreamPolicy[]
   /** In the order of the file: the first match wins. */
   readonly routes: readonly Route[]
@@ -79,6 +82,8 @@ export interface RedisConfig {
 export interface LimitsConfig {
   readonly executions: number
   readonly waiters: number
+  /** Requests and executions of one caller at once; 0: no bound. */
+  readonly inFlightPerScope: number
   /** Bytes of request and answer bodies in memory at once. */
   readonly bufferedBytes: number
   /** Bytes of answers that wait for the store to take them (E6). */

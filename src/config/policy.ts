@@ -1,10 +1,12 @@
 /** From the checked file to the program's own shapes: units resolved, references followed, profiles spread. Never checks: what comes in is sound. */
 import { resolve } from 'node:path'
+import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import { isClientsKey } from '../core/key-sources.ts'
 import type { FingerprintPolicy, IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
-import { isUrl, routeMatch } from './check-route.ts'
+import { routeMatch } from './check-route.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
 import { inboxOf } from './inbox.ts'
+import { issuedKeysOf, jwtOf } from './issued-keys.ts'
 import { probeOf } from './probe.ts'
 import { keyHeaderOf, readKeySources } from './key-source.ts'
 import { redisOf } from './redis.ts'
@@ -18,6 +20,7 @@ import { parseDuration, parseSize } from './units.ts'
 /** `name`: of the file, null without one; `base`: directory that file names in it are relative to. */
 export function configOf (file: ConfigFile, name: string | null, base: string): Config {
   const upstreams = Object.entries(file.upstreams).map(([upstream, entry]) => upstreamOf(upstream, entry))
+  const issuedKeys = issuedKeysOf(file.issuedKeys, base)
   return {
     file: name,
     dataDir: resolve(file.dataDir),
@@ -30,6 +33,7 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     limits: {
       executions: file.limits.executions,
       waiters: file.limits.waiters,
+      inFlightPerScope: file.limits.inFlightPerScope,
       bufferedBytes: bytes(file.limits.bufferedBytes),
       unsettledBytes: bytes(file.limits.unsettledBytes),
       recentBytes: bytes(file.limits.recentBytes),
@@ -38,8 +42,9 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     },
     drain: { delayMs: ms(file.drain.delay), timeoutMs: ms(file.drain.timeout) },
     log: file.log,
+    issuedKeys,
     upstreams,
-    routes: file.routes.map((route) => routeOf(route, upstreams, base))
+    routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base }))
   }
 }
 
@@ -96,25 +101,26 @@ function upstreamOf (name: string, file: UpstreamFile): UpstreamPolicy {
   }
 }
 
-function routeOf (route: RouteFile, upstreams: readonly UpstreamPolicy[], base: string): Route {
+interface Around { readonly upstreams: readonly UpstreamPolicy[], readonly issuedKeys: IssuedKeysPolicy | null, readonly base: string }
+
+function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Route {
   const upstream = upstreams.find(({ name }) => name === route.upstream)
   if (upstream === undefined) throw new Error(`no upstream ${route.upstream}: the check let it pass`)
   return {
     name: route.name ?? route.match.path,
     match: routeMatch(route),
     upstream,
-    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, base, upstream.timeoutMs)
+    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, { issuedKeys, base, upstreamTimeoutMs: upstream.timeoutMs })
   }
 }
 
-function idempotencyOf (file: IdempotencyFile, base: string, upstreamTimeoutMs: number): IdempotencyPolicy {
+function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstreamTimeoutMs }: Omit<Around, 'upstreams'> & { readonly upstreamTimeoutMs: number }): IdempotencyPolicy {
   return {
     profile: file.profile,
     key: keyOf(file.key, file.retention),
     scope: sound(readScope(file.scope)),
-    jwt: file.jwt === undefined
-      ? null
-      : { jwks: isUrl(file.jwt.jwks) ? file.jwt.jwks : resolve(base, file.jwt.jwks), issuer: file.jwt.issuer ?? null, audience: file.jwt.audience ?? null },
+    jwt: jwtOf(file.jwt, base),
+    issued: file.key.issued === 'required' ? issuedKeys : null,
     fingerprint: fingerprintOf(file),
     inFlight: { waitMs: ms(file.inFlight.wait), status: file.inFlight.status },
     answerWithinMs: ms(file.answerWithin),
@@ -127,6 +133,7 @@ function idempotencyOf (file: IdempotencyFile, base: string, upstreamTimeoutMs: 
     unknownRetentionMs: ms(file.unknownRetention),
     leaseMs: ms(file.lease),
     onMismatch: file.onMismatch,
+    onRelease: file.onRelease,
     onStoreDown: file.onStoreDown,
     forwardKey: file.forwardKey,
     retryHints: file.retryHints

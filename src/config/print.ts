@@ -12,7 +12,7 @@ const SECRET_HEADER = /authorization|cookie|token|secret|password|credential|api
 
 /** `effective`: as load() gives it. */
 export function printConfig (effective: ConfigFile): string {
-  const { admin, stores, upstreams, routes } = effective
+  const { admin, stores, issuedKeys, upstreams, routes } = effective
   const shown = {
     ...effective,
     admin: { ...admin, ...(admin.token !== undefined && { token: MASK }) },
@@ -20,6 +20,7 @@ export function printConfig (effective: ConfigFile): string {
       ...(stores.postgres && { postgres: { ...stores.postgres, url: maskUrl(stores.postgres.url) } }),
       ...(stores.redis && { redis: maskRedis(stores.redis) })
     },
+    ...(issuedKeys && { issuedKeys: { ...issuedKeys, secrets: issuedKeys.secrets.map(({ id }) => ({ id, secret: MASK })) } }),
     upstreams: mapMembers(upstreams, (upstream) => ({ ...upstream, requestHeaders: mapMembers(upstream.requestHeaders, maskHeader) })),
     routes: routes.map((route) => route.idempotency === undefined
       ? route

@@ -4,23 +4,15 @@
  */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { DURATION_PATTERN, SIZE_PATTERN } from './units.ts'
+import { Inbox } from './schema-inbox.ts'
+import { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
+import { DURATION_PATTERN } from './units.ts'
+
+export { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
+export type { InboxFile } from './schema-inbox.ts'
 
 /** Route and upstream names are metric labels and part of record ids: short, printable, stable. */
 export const NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
-/** RFC 9110 5.6.2 token. */
-export const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
-
-export const shape = { additionalProperties: false } as const
-
-export function duration (value: string, description: string) {
-  return Type.String({ pattern: DURATION_PATTERN, default: value, description })
-}
-
-export function size (value: string, description: string) {
-  return Type.String({ pattern: SIZE_PATTERN, default: value, description })
-}
-
 const HeaderNames = (description: string) =>
   Type.Array(Type.String({ pattern: TOKEN_PATTERN }), { default: [], maxItems: 64, description })
 
@@ -39,6 +31,7 @@ const Key = Type.Object({
   window: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'With `hash:`: how long the same content is the same request, instead of `retention`. With `repeatability`: how old a first sending may be, at most `retention`.' })),
   required: Type.Boolean({ default: false, description: 'true: a request without a key gets 400 `key-missing`. false: it passes through unguarded, and is counted.' }),
   syntax: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'lenient: a quoted structured-field string or the bare value, both meaning the same key. strict: the quoted form only.' }),
+  issued: Type.Enum(['accepted', 'required'], { default: 'accepted', description: 'required: only keys that the gateway has given out itself (`issuedKeys`), and to this caller; all others get 400 `key-invalid`. accepted: any key. See docs/issued-keys.md.' }),
   store: Type.Optional(Type.Enum(['hash', 'text'], { description: 'What of the key is kept for operators: its SHA-256, or the key itself. Not given: the hash of a key that comes in a header, the text of one that is derived.' }))
 }, { ...shape, default: {}, description: 'The key of a request.' })
 
@@ -71,7 +64,12 @@ const OnMismatch = Type.Object({
   status: Type.Integer({ minimum: 400, maximum: 499, default: 422, description: 'Status of the refusal.' })
 }, { ...shape, default: {}, description: 'The same key with another request.' })
 
-const Jwt = Type.Object({
+const OnRelease = Type.Object({
+  action: Type.Enum(['pass', 'retry'], { default: 'pass', description: 'pass: the answer as it came. retry (default of `relay`): `status` and Retry-After in the place of a 3xx, a 4xx, or a 5xx that not every relay sends again; fields and body as they came, the answer\'s own status in Idempotency-Original-Status. What passes all the same: 2xx, 500, 503, 504, and a 401 with its challenge.' }),
+  status: Type.Integer({ minimum: 500, maximum: 599, default: 503, description: 'What the sender is told with retry.' })
+}, { ...shape, default: {}, description: 'What a sender is told of an answer that freed the key.' })
+
+export const Jwt = Type.Object({
   jwks: Type.String({ minLength: 1, description: 'A file (relative to this one) or an http(s) URL with the JWK set that tokens are verified with.' }),
   issuer: Type.Optional(Type.String({ minLength: 1, description: 'The `iss` that tokens must carry.' })),
   audience: Type.Optional(Type.String({ minLength: 1, description: 'The `aud` that tokens must carry.' }))
@@ -96,40 +94,8 @@ const Probe = Type.Object({
   giveUpAfter: duration('24h', 'Since the outcome became unknown. Then nobody asks any more, and the record is held.')
 }, { ...shape, description: 'How the upstream is asked what became of a request (`unknown: probe`).' })
 
-const Secret = Type.Optional(Type.String({ minLength: 1, maxLength: 1024 }))
-
-const Verify = Type.Object({
-  scheme: Type.Enum(['standard-webhooks', 'stripe', 'github', 'shopify', 'hmac'], { description: 'How the sender signs. hmac: as `hmac` says.' }),
-  secret: Secret,
-  secretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret.' })),
-  previousSecret: Secret,
-  previousSecretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret before it.' })),
-  tolerance: duration('5m', 'How old a signature that has a time may be when the request arrives here.'),
-  hmac: Type.Optional(Type.Object({
-    header: Type.String({ pattern: TOKEN_PATTERN, description: 'The header that holds the signature of the body.' }),
-    algorithm: Type.Enum(['sha256', 'sha512', 'sha1'], { default: 'sha256', description: 'The digest.' }),
-    encoding: Type.Enum(['hex', 'base64'], { default: 'hex', description: 'How it is written.' }),
-    prefix: Type.String({ maxLength: 64, default: '', description: 'What stands before it, such as `sha256=`.' })
-  }, { ...shape, description: 'A signature of the body alone.' }))
-}, { ...shape, description: 'Check the sender\'s signature at the door: 401 before anything is stored. The consumer is told by `Onceway-Verified`, since the sender\'s own time is over when a late attempt arrives.' })
-
-const Inbox = Type.Object({
-  concurrency: Type.Integer({ minimum: 1, maximum: 1000, default: 16, description: 'Deliveries under way at once, in one process. Fewer while the consumer fails.' }),
-  rate: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, description: 'Deliveries begun in a second, in one process. Not given: no bound.' })),
-  backoff: Type.Object({
-    first: duration('1s', 'The first pause is drawn from up to this; it doubles.'),
-    longest: duration('10m', 'And no longer than this. A consumer\'s `Retry-After` is honoured up to it.')
-  }, { ...shape, default: {}, description: 'Between two deliveries of a message.' }),
-  maxAttempts: Type.Integer({ minimum: 1, maximum: 10_000, default: 50, description: 'Deliveries of a message; after the last one it is dead.' }),
-  maxAge: duration('3d', 'Since it was accepted; what would come later is dead.'),
-  order: Type.Optional(Type.String({ maxLength: 256, description: '`header:NAME` or `json:/pointer`: messages with the same value are delivered one after another, as they were accepted.' })),
-  onDead: Type.Enum(['skip', 'stop-group'], { default: 'skip', description: 'A dead (or held) message lets its group go on (skip), or stops it until an operator says so.' }),
-  deadRetention: duration('30d', 'How long dead, held and discarded messages are kept.'),
-  maxDepth: Type.Integer({ minimum: 1, maximum: 100_000_000, default: 1_000_000, description: 'Messages of this route that may wait; beyond: 503 before anything is stored.' }),
-  maxBytes: size('1GiB', 'Bytes of their requests; beyond: the same.'),
-  batch: Type.Enum(['refuse', 'split'], { default: 'refuse', description: 'A request that holds several events (CloudEvents batch, Event Grid and SQS arrays). split: each becomes a message of its own, or none is accepted.' }),
-  verify: Type.Optional(Verify)
-}, { ...shape, description: 'How messages are accepted and delivered (`mode: inbox`, or `async: allowed`).' })
+export const Scope = (description: string) =>
+  Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description })
 
 const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
@@ -137,7 +103,7 @@ const Idempotency = Type.Object({
   async: Type.Enum(['refused', 'allowed'], { default: 'refused', description: 'allowed: a client of this route may ask for the inbox by `Prefer: respond-async`.' }),
   inbox: Type.Optional(Inbox),
   key: Key,
-  scope: Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description: 'Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.' }),
+  scope: Scope('Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.'),
   jwt: Type.Optional(Jwt),
   fingerprint: Type.Optional(Fingerprint),
   inFlight: InFlight,
@@ -149,6 +115,7 @@ const Idempotency = Type.Object({
   unknownRetention: duration('30d', 'How long a record with an unknown outcome is remembered. After that the key can run again.'),
   lease: duration('15s', 'How long a claim is believed without a sign of life of its gateway.'),
   onMismatch: OnMismatch,
+  onRelease: OnRelease,
   onStoreDown: Type.Enum(['reject', 'forward'], { default: 'reject', description: 'When no store can be asked. reject: 503, nothing is sent. forward: sent without protection, marked `Idempotency-Status: unprotected`.' }),
   forwardKey: Type.Boolean({ default: true, description: 'Pass the client\'s own key header on. Set false where requests without a body go to a Go hop (Traefik, Caddy): net/http re-sends those by itself when they carry Idempotency-Key.' }),
   retryHints: Type.Boolean({ default: false, description: 'Add retry-after-ms, stripe-should-retry and x-should-retry to problems, where SDKs look for them.' })
@@ -164,13 +131,13 @@ export const RouteSchema = Type.Object({
 export type RouteFile = Static<typeof RouteSchema>
 export type IdempotencyFile = Static<typeof Idempotency>
 export type ProbeFile = Static<typeof Probe>
-export type InboxFile = Static<typeof Inbox>
 
 /** What the profile `relay` sets otherwise than `api`: it may be delivered twice, so waiting and repeating are cheap, losing is not. */
 export const RELAY_DEFAULTS = {
   inFlight: { wait: '3s', status: 503 },
   unknown: 'retry',
   keep: { requestBytesMax: '16MiB' },
+  onRelease: { action: 'retry' },
   retention: '7d'
 } as const
 

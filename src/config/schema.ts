@@ -5,7 +5,8 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { LOG_LEVELS } from './config.ts'
-import { NAME_PATTERN, RouteSchema, TOKEN_PATTERN, duration, shape, size } from './schema-route.ts'
+import { KEY_SECRET_BYTES_MIN } from '../core/issued-keys.ts'
+import { Jwt, NAME_PATTERN, RouteSchema, Scope, TOKEN_PATTERN, duration, shape, size } from './schema-route.ts'
 
 /** More processes than any machine has processors for; each one has its own connections to the database. */
 export const WORKERS_MAX = 256
@@ -87,6 +88,17 @@ const Upstream = Type.Object({
   requestHeaders: Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192 }), { ...shape, default: {}, description: 'Headers set on every request to this upstream.' })
 }, { ...shape, description: 'A server behind the gateway.' })
 
+const IssuedKeys = Type.Object({
+  scope: Scope('Whose key it is, as on a route. Routes that require issued keys have the same.'),
+  jwt: Type.Optional(Jwt),
+  secrets: Type.Array(Type.Object({
+    id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,32}$', description: 'Stands in every key that it signs. Another secret has another id.' }),
+    secret: Type.Optional(Type.String({ minLength: KEY_SECRET_BYTES_MIN, maxLength: 1024, description: 'What keys are signed with: at least 32 bytes that nobody can guess (`openssl rand -base64 32`).' })),
+    secretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds it.' }))
+  }, { ...shape, description: 'One secret.' }), { minItems: 1, maxItems: 16, description: 'The first signs, all verify.' }),
+  lifetime: duration('12h', 'How long a key can be used after it was given out. The `retention` of routes that require issued keys is at least five minutes longer.')
+}, { ...shape, description: 'Keys that the gateway gives out: POST /.well-known/idempotency-keys answers with one. Absent: that path is a path like any other. See docs/issued-keys.md.' })
+
 export const ConfigSchema = Type.Object({
   version: Type.Literal(1, { description: 'Version of this format: 1.' }),
   dataDir: Type.String({ minLength: 1, default: './.onceway', description: 'Directory of the embedded store, relative to the working directory.' }),
@@ -105,6 +117,7 @@ export const ConfigSchema = Type.Object({
   limits: Type.Object({
     executions: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Executions at once; more get 503 `overloaded`.' }),
     waiters: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Clients that wait for somebody else\'s execution at once; more get the in-flight answer at once.' }),
+    inFlightPerScope: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0, description: 'Guarded requests of one caller (the same scope, whatever the route) at once, and the executions that they began; more get 429 `too-many-in-flight`. Callers without a scope of their own share one. 0: no bound.' }),
     bufferedBytes: size('256MiB', 'Bytes of bodies in memory at once; more get 503 `overloaded`.'),
     unsettledBytes: size('64MiB', 'Bytes of answers that wait for a store that is down; at it guarded requests get 503 `overloaded`.'),
     recentBytes: size('32MiB', 'Settled answers kept in memory, in bytes; the oldest make room. 0B: every replay is looked up in Redis or the store.'),
@@ -118,6 +131,7 @@ export const ConfigSchema = Type.Object({
   log: Type.Object({
     level: Type.Enum([...LOG_LEVELS], { default: 'info', description: 'Least severe level that is logged.' })
   }, { ...shape, default: {}, description: 'Logs: JSON lines on stdout; never keys, credentials, bodies or query strings.' }),
+  issuedKeys: Type.Optional(IssuedKeys),
   upstreams: Type.Record(Type.String({ pattern: NAME_PATTERN }), Upstream, { ...shape, minProperties: 1, description: 'The servers behind the gateway, by name.' }),
   routes: Type.Array(RouteSchema, { minItems: 1, maxItems: 1000, description: 'The first route that matches wins. A request that none matches gets 404 `no-route`.' })
 }, { ...shape, title: 'onceway configuration', description: 'Configuration of the onceway idempotency gateway.' })
@@ -125,6 +139,7 @@ export const ConfigSchema = Type.Object({
 /** The file with every default filled in, before units are resolved. */
 export type ConfigFile = Static<typeof ConfigSchema>
 export type UpstreamFile = Static<typeof Upstream>
+export type IssuedKeysFile = Static<typeof IssuedKeys>
 export type RedisFile = Static<typeof Redis>
 export type TlsFile = NonNullable<RedisFile['tls']>
 

@@ -22,9 +22,15 @@ const SECRETS: readonly Path[] = [
   ...TLS.map((name) => [...REDIS, 'sentinel', 'tls', name])
 ]
 
+/** Of each item of a list. */
+function secretsOf (tree: unknown): readonly Path[] {
+  const ring = valueAt(tree, ['issuedKeys', 'secrets'])
+  return Array.isArray(ring) ? [...SECRETS, ...ring.map((_, index) => ['issuedKeys', 'secrets', index, 'secret'])] : SECRETS
+}
+
 /** Replaces every `…File` in `tree`, in place. `base`: what relative names are relative to. */
 export function readSecretFiles (tree: unknown, base: string): Mistake[] {
-  return SECRETS.flatMap((path) => {
+  return secretsOf(tree).flatMap((path) => {
     const pathOfFile = [...path.slice(0, -1), `${String(path.at(-1))}File`]
     const file = valueAt(tree, pathOfFile)
     if (typeof file !== 'string') return []

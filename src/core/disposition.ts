@@ -3,8 +3,9 @@
  * because it comes from a hop that cannot tell whether the request was processed. Never looks at a broken answer: an
  * exchange that failed has no disposition.
  */
+import { KEY_OVERTIME_MS } from './issued-keys.ts'
 import { headerLines, headerValue } from './lines.ts'
-import type { Disposition, IdempotencyPolicy } from './policy.ts'
+import type { Disposition, IdempotencyPolicy, ReleasePolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
 
 export interface Judgement {
@@ -20,13 +21,13 @@ interface Judged { readonly status: number, readonly headers: RawHeaders, readon
  * The upstream's own word (`Idempotency-Policy`) goes before the route's list, and that before the profile's table. The
  * last two know statuses only; the upstream knows what it did.
  */
-export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'leaseMs'>): Judgement {
+export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'leaseMs' | 'issued'>): Judgement {
   const word = steering(answer.headers)
   const listed = policy.keep.statuses.get(answer.status)
   return {
     disposition: word.disposition ?? listed ?? (policy.profile === 'api' ? judgeOnce(answer) : judgeRelay(answer.status)),
     keepBody: policy.keep.body && !word.noBody,
-    ttlMs: word.ttlSeconds === null ? null : clampTtl(word.ttlSeconds * 1000, policy.leaseMs)
+    ttlMs: word.ttlSeconds === null ? null : clampTtl(word.ttlSeconds * 1000, policy)
   }
 }
 
@@ -43,6 +44,20 @@ function judgeOnce (answer: Judged): Disposition {
 /** Profile `relay`: until it succeeds. 410 is the receiver's way to say: never again. */
 function judgeRelay (status: number): Disposition {
   return (status >= 200 && status <= 299) || status === 410 ? 'keep' : 'release'
+}
+
+/** What every relay that ever sends again sends again after. Others among the 5xx end a delivery at some: a 502 at Flink. */
+const SENT_AGAIN: ReadonlySet<number> = new Set([500, 503, 504])
+
+/**
+ * The status that the sender is told of an answer that freed its key. To many relays a 4xx is the last word about a message,
+ * and to some a 3xx is success; here it says that the message did not get through, and comes again. A challenge asks
+ * something of the sender itself, who must see it to answer (SNS with Digest, EventBridge with OAuth).
+ */
+export function statusTold ({ status, headers }: Pick<Judged, 'status' | 'headers'>, { action, status: instead }: ReleasePolicy): number {
+  if (action === 'pass' || status < 300 || SENT_AGAIN.has(status)) return status
+  const challenges = status === 401 && headerValue(headers, 'www-authenticate') !== null
+  return challenges ? status : instead
 }
 
 /**
@@ -102,6 +117,8 @@ const TTL_LEASES_MIN = 2
 /** A leap year: longer is a mistake in a unit. */
 const TTL_MS_MAX = 366 * 24 * 60 * 60 * 1000
 
-function clampTtl (ttlMs: number, leaseMs: number): number {
-  return Math.min(Math.max(ttlMs, TTL_LEASES_MIN * leaseMs), TTL_MS_MAX)
+/** Nor may a key of the gateway's own outlive what it did (issued-keys.ts). */
+function clampTtl (ttlMs: number, { leaseMs, issued }: Pick<IdempotencyPolicy, 'leaseMs' | 'issued'>): number {
+  const keyMs = issued === null ? 0 : issued.lifetimeMs + KEY_OVERTIME_MS
+  return Math.min(Math.max(ttlMs, TTL_LEASES_MIN * leaseMs, keyMs), TTL_MS_MAX)
 }

@@ -50,7 +50,7 @@ function framingRefusal (rawHeaders: RawHeaders): string | null {
 
 /** What the gateway says itself about every guarded answer: the upstream's own would be taken for ours. */
 const OUR_ANSWER_FIELDS: ReadonlySet<string> = new Set([
-  'idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotency-policy', 'idempotent-replayed',
+  'idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotency-policy', 'idempotency-original-status', 'idempotent-replayed',
   // The upstream was given ours; if it names the request otherwise, that is its own affair.
   'x-request-id'
 ])

@@ -3,6 +3,7 @@
  * Made by config/policy.ts from the configuration; read everywhere.
  */
 
+import type { IssuedKeysPolicy } from './issued-keys.ts'
 import type { KeySource } from './key-sources.ts'
 import type { ProbePolicy } from './probe.ts'
 
@@ -95,11 +96,20 @@ export interface VerifyPolicy {
   readonly hmac: { readonly header: string, readonly algorithm: 'sha256' | 'sha512' | 'sha1', readonly encoding: 'hex' | 'base64', readonly prefix: string } | null
 }
 
+/** What a sender is told of an answer that freed its key. */
+export interface ReleasePolicy {
+  /** pass: the answer as it came. retry: `status`, wherever a sender might take the answer's own for the last word. */
+  readonly action: 'pass' | 'retry'
+  readonly status: number
+}
+
 export interface IdempotencyPolicy {
   readonly profile: Profile
   readonly key: KeyPolicy
   readonly scope: ScopePolicy
   readonly jwt: JwtPolicy | null
+  /** How the gateway's own keys are known, where no others are taken; null: any key is. */
+  readonly issued: IssuedKeysPolicy | null
   readonly fingerprint: FingerprintPolicy
   readonly inFlight: { readonly waitMs: number, readonly status: number }
   readonly answerWithinMs: number
@@ -115,6 +125,7 @@ export interface IdempotencyPolicy {
   readonly unknownRetentionMs: number
   readonly leaseMs: number
   readonly onMismatch: { readonly action: 'reject' | 'replay', readonly status: number }
+  readonly onRelease: ReleasePolicy
   readonly onStoreDown: 'reject' | 'forward'
   /** Pass the client's own key header on to the upstream. */
   readonly forwardKey: boolean

@@ -56,6 +56,15 @@ function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
   return headers
 }
 
+/** Retry-After where nothing is known of how long: soon, without hammering. */
+const RETRY_SOON_SECONDS = 1
+
+/** Of a refusal that may go better in a moment; null: of all others. */
+export function retrySoon (code: ProblemCode): number | null {
+  const { status, retryable } = PROBLEMS[code]
+  return retryable && (status.api >= 500 || code === 'too-many-in-flight') ? RETRY_SOON_SECONDS : null
+}
+
 export interface ProblemRow {
   readonly status: { readonly api: number, readonly relay: number }
   readonly title: string
@@ -80,7 +89,7 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'bad-request': row(400, 'The request is malformed', 'The request cannot be understood without guessing, so it was refused. Nothing was sent.', false),
   'store-unavailable': row(503, 'Idempotency cannot be guaranteed now', 'The store that remembers keys does not answer. Nothing was sent; retry with the same key.', true),
   overloaded: row(503, 'The gateway is at its limit', 'A limit of the gateway is reached. Nothing was sent; retry with the same key.', true),
-  'too-many-in-flight': row(429, 'Too many requests of this caller are running', 'This caller has too many requests in flight. Nothing was sent; retry with the same key.', true),
+  'too-many-in-flight': row([429, 503], 'Too many requests of this caller are running', 'This caller has too many requests in flight. Nothing was sent; retry with the same key.', true),
   draining: row(503, 'The gateway is shutting down', 'This gateway takes no new requests. Nothing was sent; retry with the same key on a new connection.', true),
   'no-route': row(404, 'No route', 'No route of the gateway matches this request.', false),
   'upstream-timeout': row(504, 'The service did not answer in time', 'The request was passed on and no answer came in time. It may have been executed.', false),

@@ -1,5 +1,5 @@
 /**
- * What is looked at before anything is claimed: the caller's scope, the body (read in full and bounded,
+ * What is looked at before anything is claimed: the caller's scope and his place, the body (read in full and bounded,
  * E0) and the fingerprint. How much may be executed at once is asked in handle.ts, where retries are told apart.
  * Refusals cost nothing and leave nothing behind.
  */
@@ -13,15 +13,15 @@ import type { FoundKey, Keyed, SourcedKey } from '../core/key-sources.ts'
 import { renderQuestion } from '../core/probe.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
 import type { RawHeaders } from '../core/record.ts'
-import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
-import { bearerToken, scopeOf } from '../core/scope.ts'
+import type { GuardedRoute } from '../core/policy.ts'
 import { Holding } from './budget.ts'
+import { callerScope } from './caller.ts'
 import type { Steps, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
-import { decisiveLine } from './known-scopes.ts'
+import { notIssued } from './only-issued.ts'
 import { passOn } from './passing.ts'
 import { rejected } from './outcome.ts'
-import type { Outcome } from './outcome.ts'
+import type { Outcome, Rejected } from './outcome.ts'
 
 export type BodyResult =
   /** `heldBytes`: what was reserved for it and is now the gateway's to give back. */
@@ -61,10 +61,26 @@ export function keyedBy (gateway: Gateway, { rawHeaders, target, route }: Guarde
 
 /** `key`: as the head has it, or that the body must be asked. */
 export async function admit (gateway: Gateway, request: GuardedRequest, key: Extract<FoundKey, { kind: 'key' | 'body' }>): Promise<Admission> {
-  const { route, steps } = request
+  const { route } = request
   if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
-  const scope = await callerScope(gateway, request)
+  const scope = await callerScope(gateway, request, route.idempotency, route.name)
   if (scope.kind === 'refused') return scope
+  const foreign = notIssued(gateway, request, key, scope.scope)
+  if (foreign !== null) return refused(foreign)
+  const leave = gateway.callerPlaces.take(scope.scope, gateway.world.limits.inFlightPerScope)
+  if (leave === null) return refused(rejected('too-many-in-flight'))
+  let admission: Admission | null = null
+  try {
+    admission = await admitCaller(gateway, request, key, scope.scope, leave)
+    return admission
+  } finally {
+    // Whoever goes on gives its place back with its body (budget.ts).
+    if (admission?.kind !== 'visit') leave()
+  }
+}
+
+async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Extract<FoundKey, { kind: 'key' | 'body' }>, scope: string, leave: () => void): Promise<Admission> {
+  const { route, steps } = request
   const startedAt = gateway.world.clock.monotonicMs()
   const read = await request.readBody(route.idempotency.keep.requestBytesMax, bytes => gateway.buffered.reserve(bytes, REQUESTS_SHARE), bytes => gateway.buffered.release(bytes))
   if (read.kind !== 'body') return refused(bodyRefusal(read.kind))
@@ -75,7 +91,7 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: Ext
   if (found.kind === 'passes') return passed(gateway, request, found, read)
   if (found.kind !== 'key') return refusedKey(gateway, found, read.heldBytes)
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
-  return { kind: 'visit', visit: visitOf(gateway, request, found, scope.scope, read, arrivedAtMs) }
+  return { kind: 'visit', visit: visitOf(gateway, request, { found, scope, read, arrivedAtMs, leave }) }
 }
 
 async function passed (gateway: Gateway, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission> {
@@ -104,7 +120,16 @@ export function keyRefusal (found: Exclude<SourcedKey, { kind: 'key' }>): Outcom
   }
 }
 
-function visitOf (gateway: Gateway, request: GuardedRequest, { key, source }: Extract<FoundKey, { kind: 'key' }>, scope: string, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>, arrivedAtMs: number): Visit {
+interface Read {
+  readonly found: Extract<FoundKey, { kind: 'key' }>
+  readonly scope: string
+  readonly read: Extract<BodyResult, { kind: 'body' }>
+  readonly arrivedAtMs: number
+  /** Gives the caller's place back. */
+  readonly leave: () => void
+}
+
+function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, source }, scope, read: { body, heldBytes }, arrivedAtMs, leave }: Read): Visit {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
   const asked: Asked = { method: request.method, target: request.target, contentType: headerValue(rawHeaders, 'content-type'), body }
@@ -143,46 +168,13 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { key, source }: Ex
     arrivedAtMs,
     gone: request.gone,
     steps,
-    holding: new Holding(gateway.buffered, heldBytes)
-  }
-}
-
-// ---------------------------------------------------------------- whose key it is
-
-type Scope = { readonly kind: 'scope', readonly scope: string } | { readonly kind: 'refused', readonly outcome: Outcome }
-
-async function callerScope (gateway: Gateway, request: GuardedRequest): Promise<Scope> {
-  const policy = request.route.idempotency
-  const line = request.connection === undefined ? null : decisiveLine(request.rawHeaders, policy.scope)
-  const known = line === null || request.connection === undefined ? null : gateway.knownScopes.find(request.connection, line)
-  if (known !== null) return { kind: 'scope', scope: known }
-  const claims = needsToken(policy) ? await verifiedClaims(gateway, request, policy) : null
-  if (claims === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable') }
-  const scope = scopeOf(request, policy.scope, claims)
-  if (scope.kind === 'missing') return { kind: 'refused', outcome: rejected('scope-missing', scope.detail) }
-  if (scope.warning !== undefined) gateway.world.log.debug({ route: request.route.name }, scope.warning)
-  else if (line !== null && request.connection !== undefined) gateway.knownScopes.keep(request.connection, line, scope.scope)
-  return scope
-}
-
-function needsToken (policy: IdempotencyPolicy): boolean {
-  return policy.scope.kind === 'parts' && policy.scope.parts.some(part => part.kind === 'jwt')
-}
-
-async function verifiedClaims (gateway: Gateway, request: GuardedRequest, policy: IdempotencyPolicy): Promise<Readonly<Record<string, unknown>> | null | 'unavailable'> {
-  const token = bearerToken(request.rawHeaders)
-  if (token === null || policy.jwt === null) return null
-  const result = await gateway.world.tokens.verify(policy.jwt, token)
-  switch (result.kind) {
-    case 'claims': return result.claims
-    case 'invalid': return null
-    case 'unavailable': return 'unavailable'
+    holding: new Holding(gateway.buffered, heldBytes, leave)
   }
 }
 
 // ---------------------------------------------------------------- small things
 
-function bodyRefusal (kind: Exclude<BodyResult['kind'], 'body'>): Outcome {
+export function bodyRefusal (kind: Exclude<BodyResult['kind'], 'body'>): Rejected {
   switch (kind) {
     case 'too-large': return { kind: 'rejected', code: 'request-too-large', close: true }
     case 'too-slow': return { kind: 'rejected', code: 'request-timeout', close: true }

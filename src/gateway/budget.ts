@@ -32,16 +32,18 @@ export class Budget {
   }
 }
 
-/** One body in a budget, held by one or more; the last to let go gives its bytes back. */
+/** One body in a budget and its caller's place, held by one or more; the last to let go gives both back. */
 export class Holding {
   readonly #budget: Budget
   readonly #bytes: number
+  readonly #leave: () => void
   #holders = 1
 
-  /** `bytes` are reserved already. */
-  constructor (budget: Budget, bytes: number) {
+  /** `bytes` are reserved already, and the place is taken; `leave` gives it back. */
+  constructor (budget: Budget, bytes: number, leave: () => void) {
     this.#budget = budget
     this.#bytes = bytes
+    this.#leave = leave
   }
 
   share (): void {
@@ -49,6 +51,8 @@ export class Holding {
   }
 
   release (): void {
-    if (--this.#holders === 0) this.#budget.release(this.#bytes)
+    if (--this.#holders !== 0) return
+    this.#budget.release(this.#bytes)
+    this.#leave()
   }
 }

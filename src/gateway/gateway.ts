@@ -8,6 +8,7 @@ import type { Answer, Settlement, Token } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
 import type { Copy, Lapsed, SettleResult } from '../ports.ts'
 import { Budget } from './budget.ts'
+import { CallerPlaces } from './caller-places.ts'
 import { Contact } from './contact.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
@@ -45,6 +46,7 @@ export class Gateway {
   readonly watches: Watches
   readonly scopeSplits = new ScopeSplits()
   readonly knownScopes = new KnownScopes()
+  readonly callerPlaces = new CallerPlaces()
   /** Unsettled copies that are being settled just now, by record and owner. */
   readonly adopting = new Map<string, Promise<SettleResult | 'unreachable'>>()
   readonly buffered: Budget

@@ -35,6 +35,9 @@ export type Outcome =
   /** The arbiter cannot be reached; nothing was sent. */
   | { readonly kind: 'unavailable' }
 
-export function rejected (code: ProblemCode, detail?: string): Outcome {
+/** Refused before anything was claimed. */
+export type Rejected = Extract<Outcome, { kind: 'rejected' }>
+
+export function rejected (code: ProblemCode, detail?: string): Rejected {
   return detail === undefined ? { kind: 'rejected', code } : { kind: 'rejected', code, detail }
 }

@@ -4,13 +4,15 @@
  */
 import type { GuardedRoute, IdempotencyPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
-import type { Clock, LockStore, Log, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
+import type { Clock, InboxStore, LockStore, Log, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
 
 export interface GatewayLimits {
   /** Executions under way in this process; beyond: 503 before any claim. */
   readonly executions: number
   /** Requests that wait for somebody else's execution; beyond: the in-flight answer at once. */
   readonly waiters: number
+  /** Requests and executions of one caller; beyond: 429 before any claim. 0: no bound. */
+  readonly inFlightPerScope: number
   /** Bytes of request and answer bodies held at once. */
   readonly bufferedBytes: number
   /** Bytes of answers that the arbiter has not taken; at the bound new guarded requests get 503 before any claim. */
@@ -25,6 +27,7 @@ export interface ProbedRoute extends GuardedRoute { readonly idempotency: Idempo
 export interface World {
   readonly records: RecordStore
   readonly locks: LockStore
+  readonly inbox: InboxStore
   readonly upstream: Upstream
   readonly tokens: TokenVerifier
   readonly clock: Clock

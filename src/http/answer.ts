@@ -2,11 +2,12 @@
  * An outcome as an HTTP answer: docs/http.md, row by row. Pure: nothing is written here, and nothing is decided about
  * the record.
  */
-import { replayedHeaders } from '../core/headers.ts'
-import { problem, PROBLEMS } from '../core/problems.ts'
+import { statusTold } from '../core/disposition.ts'
+import { headerValue, replayedHeaders } from '../core/headers.ts'
+import { problem, PROBLEMS, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { GuardedRoute } from '../core/policy.ts'
-import type { Answer } from '../core/record.ts'
+import type { Answer, RawHeaders } from '../core/record.ts'
 import type { AnswerBody, Outcome } from '../gateway/outcome.ts'
 
 export interface Reply {
@@ -18,6 +19,8 @@ export interface Reply {
   /** For the log line and the metric. */
   readonly outcome: string
   readonly problem: ProblemCode | null
+  /** For the log line, where the status does not say it. */
+  readonly reason?: string
 }
 
 export interface ReplyContext {
@@ -34,8 +37,8 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
   switch (outcome.kind) {
     case 'executed': return executed(outcome)
     case 'replayed': return replayed(outcome, context)
-    case 'streamed': return streamed(outcome)
-    case 'released': return asItCame(outcome.answer, 'released')
+    case 'streamed': return streamed(outcome, context)
+    case 'released': return released(outcome.answer, context)
     case 'hop': return asItCame(outcome.answer, 'indeterminate')
     case 'unprotected': return asItCame(outcome.answer, 'unprotected')
     case 'ignored': return asItCame(outcome.answer, 'ignored')
@@ -71,10 +74,25 @@ function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: Rep
 }
 
 /** The only time that this answer is shown; what retries get is the tombstone. */
-function streamed (outcome: Extract<Outcome, { kind: 'streamed' }>): Reply {
+function streamed (outcome: Extract<Outcome, { kind: 'streamed' }>, context: ReplyContext): Reply {
+  if (outcome.as === 'released') return asReleased(outcome, context, ['Idempotency-Stored', 'false'])
   const mark = outcome.as === 'consumed' ? 'executed' : outcome.as
   const headers = [...outcome.headers, 'Idempotency-Status', mark, 'Idempotency-Stored', 'false']
   return { status: outcome.status, headers, body: outcome.body, close: false, outcome: outcome.as === 'consumed' ? 'streamed' : outcome.as, problem: null }
+}
+
+function released (answer: Answer, context: ReplyContext): Reply {
+  return asReleased(answer, context, [])
+}
+
+/** Fields and body as they came, whatever the status: a relay's log of deliveries shows what its consumer said. */
+function asReleased ({ status, headers, body }: Pick<Reply, 'status' | 'body'> & { readonly headers: RawHeaders }, context: ReplyContext, marks: readonly string[]): Reply {
+  const told = statusTold({ status, headers }, context.route.idempotency.onRelease)
+  const reply = { status: told, headers: [...headers, 'Idempotency-Status', 'released', ...marks], body, close: false, outcome: 'released', problem: null }
+  if (told === status) return reply
+  reply.headers.push('Idempotency-Original-Status', String(status))
+  if (headerValue(headers, 'retry-after') === null) reply.headers.push('Retry-After', String(RETRY_SOON_SECONDS))
+  return { ...reply, reason: `HTTP_${status}` }
 }
 
 function asItCame (answer: Answer, mark: string): Reply {
@@ -109,7 +127,7 @@ function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'reje
     outcome: outcome.code,
     close: outcome.close ?? false,
     ...(outcome.detail === undefined ? {} : { detail: outcome.detail }),
-    ...(PROBLEMS[outcome.code].retryable && PROBLEMS[outcome.code].status.api >= 500 ? { retryAfterSeconds: RETRY_SOON_SECONDS } : {})
+    retryAfterSeconds: retrySoon(outcome.code)
   })
   return reply
 }
@@ -119,7 +137,7 @@ interface ProblemOptions {
   readonly status?: number
   readonly detail?: string
   readonly mark?: string
-  readonly retryAfterSeconds?: number
+  readonly retryAfterSeconds?: number | null
   readonly members?: Readonly<Record<string, string | number | boolean>>
   readonly close?: boolean
 }

@@ -17,6 +17,7 @@ import { replyTo, wasRefused } from './answer.ts'
 import type { Reply } from './answer.ts'
 import { BODY_TIMEOUT_MS, readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
+import { asksForKey, giveKey } from './issuing.ts'
 import { hasClientCertificate } from './peer.ts'
 import { sendProblem } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
@@ -46,6 +47,8 @@ export class GuardedRequests {
     const { raw } = request
     const refusal = hostRefusal(raw) ?? requestRefusal(raw.rawHeaders, USUAL_KEY_HEADER)
     if (refusal !== null) return this.#refuse(request, reply, refusal)
+    const { issuedKeys = null } = this.#options
+    if (issuedKeys !== null && asksForKey(raw)) return giveKey(request, reply, issuedKeys, this.#options)
     const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null)
     switch (matched.kind) {
       case 'refused':
@@ -184,7 +187,7 @@ export class GuardedRequests {
       settleMs: steps.settleMs,
       waitMs: steps.waitMs,
       requestBytes: steps.requestBytes,
-      reason: steps.reason
+      reason: steps.reason ?? reply.reason
     })
   }
 }

@@ -1,14 +1,9 @@
 /** A problem on a reply that Fastify still owns. Guarded requests, which are hijacked, are answered by write.ts. */
 import type { FastifyReply } from 'fastify'
-import { problem, PROBLEMS } from '../core/problems.ts'
+import { problem, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 
 interface More { readonly status?: number, readonly detail?: string }
-
-/** What may go better in a moment, and was not sent. */
-function retryAfter (code: ProblemCode): number | null {
-  return PROBLEMS[code].retryable && PROBLEMS[code].status.api >= 500 ? 1 : null
-}
 
 export function sendProblem (reply: FastifyReply, code: ProblemCode, requestId: string, base: string, more: More = {}): void {
   void reply.send(problemOn(reply, code, requestId, base, more))
@@ -16,7 +11,7 @@ export function sendProblem (reply: FastifyReply, code: ProblemCode, requestId: 
 
 /** Writes the head; the body is for whoever sends it. */
 export function problemOn (reply: FastifyReply, code: ProblemCode, requestId: string, base: string, more: More = {}): Buffer {
-  const { status, headers, body } = problem(code, { requestId, base, ...more, retryAfterSeconds: retryAfter(code) })
+  const { status, headers, body } = problem(code, { requestId, base, ...more, retryAfterSeconds: retrySoon(code) })
   void reply.code(status)
   for (let i = 0; i < headers.length; i += 2) void reply.header(headers[i] as string, headers[i + 1])
   void reply.header('x-request-id', requestId)

@@ -6,6 +6,7 @@ import { METHODS } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Log, Meter, RequestLog } from '../ports.ts'
 import type { compileRoutes } from '../routing/match.ts'
@@ -41,8 +42,10 @@ function isWebSocket (request: IncomingMessage): boolean {
 
 export interface ServerOptions {
   readonly gateway: Gateway
-  /** This, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
+  /** This, `issuedKeys`, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
   readonly routes: ReturnType<typeof compileRoutes>
+  /** null or absent: no keys are given out. */
+  readonly issuedKeys?: IssuedKeysPolicy | null
   readonly problemBaseUri: string
   readonly peers: PeerTrust
   /** Absent: nothing is shed. */

@@ -33,7 +33,10 @@ test('every break changes the source that it names, exactly once', () => {
 })
 
 test('a broken build loads, and an unknown break ends the process rather than break nothing', () => {
-  for (const lie of LIES) assert.equal(loadBroken(lie).status, 0, loadBroken(lie).stderr)
+  for (const lie of LIES) {
+    const { status, stderr } = loadBroken(lie)
+    assert.equal(status, 0, stderr)
+  }
   const unknown = loadBroken('no-such-break')
   assert.notEqual(unknown.status, 0)
   assert.match(unknown.stderr, /there is no break "no-such-break"/)

@@ -46,10 +46,12 @@ function own (kind: ToldKind): Told {
 }
 
 /** What the gateway and this connection say themselves; the rest is the upstream's. */
-const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotent-replayed', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotency-original-status', 'idempotency-expires', 'idempotency-stored', 'idempotent-replayed', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
 const NOTHING: ReadonlySet<string> = new Set()
 
-function ofUpstream (kind: ToldKind, { status, headers, body }: WireAnswer): Told {
+function ofUpstream (kind: ToldKind, answer: WireAnswer): Told {
+  const { headers, body } = answer
+  const status = Number(field(answer, 'idempotency-original-status') ?? answer.status)
   const theirs = Array.from(pairs(headers)).filter(([name]) => !NOT_THE_UPSTREAMS.has(name.toLowerCase())).flat()
   const kept = keptHeaders(theirs, { dropHeaders: NOTHING, keepHeaders: NOTHING })
   const digits = /"execution":(-?\d+)/.exec(body.subarray(0, HEAD_OF_BODY).toString('latin1'))?.[1]

@@ -146,6 +146,7 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
     scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
     jwt: null,
+    issued: null,
     fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
     inFlight: { waitMs: 0, status: 409 },
     answerWithinMs: 60_000,
@@ -156,17 +157,20 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     unknownRetentionMs: 2_592_000_000,
     leaseMs: 15_000,
     onMismatch: { action: 'reject', status: 422 },
+    onRelease: { action: 'pass', status: 503 },
     onStoreDown: 'reject',
     forwardKey: true,
     retryHints: false
   })
 })
 
-test('the profile relay waits, repeats, remembers for a week and compares method and target; what the file says wins', (t) => {
+test('the profile relay waits, repeats, tells a released answer as 503, remembers for a week and compares method and target; what the file says wins', (t) => {
   const world = new ConfigWorld(t)
   const relay = world.load(fileWith({ policy: '{ profile: relay }' })).config.routes[0]?.idempotency
   assert.deepEqual([relay?.inFlight, relay?.unknown, relay?.retentionMs, relay?.keep.requestBytesMax], [{ waitMs: 3_000, status: 503 }, 'retry', 604_800_000, 16_777_216])
   assert.deepEqual(relay?.fingerprint, { of: ['method', 'target'], body: 'none' })
+  assert.deepEqual(relay?.onRelease, { action: 'retry', status: 503 })
+  assert.deepEqual(world.load(fileWith({ policy: '{ profile: relay, onRelease: { action: pass } }' })).config.routes[0]?.idempotency?.onRelease.action, 'pass')
   const own = world.load(fileWith({ policy: '{ profile: relay, unknown: hold, inFlight: { status: 409 }, fingerprint: { body: json } }' })).config.routes[0]?.idempotency
   assert.deepEqual([own?.inFlight, own?.unknown, own?.fingerprint], [{ waitMs: 3_000, status: 409 }, 'hold', { of: ['method', 'target', 'mediaType', 'body'], body: 'json' }])
 })

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judge } from '../../src/core/disposition.ts'
+import { judge, statusTold } from '../../src/core/disposition.ts'
+import { KEY_OVERTIME_MS } from '../../src/core/issued-keys.ts'
 import type { Disposition, Profile } from '../../src/core/policy.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 const policy = (profile: Profile, statuses: Array<[number, Disposition]> = [], body = true) => ({
-  profile, leaseMs: 15_000, keep: { statuses: new Map(statuses), body, requestBytesMax: 1, responseBytesMax: 1, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
+  profile, leaseMs: 15_000, issued: null, keep: { statuses: new Map(statuses), body, requestBytesMax: 1, responseBytesMax: 1, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
 })
 const dispose = (status: number, headers: string[] = [], body = '', by = policy('api')) => judge({ status, headers, body: Buffer.from(body) }, by).disposition
 const every = Array.from({ length: 500 }, (_, index) => 100 + index)
@@ -68,7 +69,23 @@ test('a retention that the upstream asks for stays between two leases and a year
   for (const bad of ['ttl', 'ttl=', 'ttl=-1', 'ttl=1.5', 'ttl=1h', 'ttl=1e3', `ttl=${'9'.repeat(400)}`]) assert.equal(ttl(bad), null, bad)
 })
 
+test('a retention that the upstream asks for is never shorter than the life of a key that the gateway issued', () => {
+  const issued = { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' }, jwt: null, secrets: [], lifetimeMs: DAY_MS } as const
+  const ttl = (text: string) => judge({ status: 200, headers: ['idempotency-policy', text], body: Buffer.alloc(0) }, { ...policy('api'), issued }).ttlMs
+  assert.deepEqual(['ttl=60', 'ttl=172800'].map(ttl), [DAY_MS + KEY_OVERTIME_MS, 2 * DAY_MS])
+})
+
 test('a body is kept unless the route or the upstream says otherwise', () => {
   const keeps = (body: boolean, header: string[]) => judge({ status: 200, headers: header, body: Buffer.alloc(0) }, policy('api', [], body)).keepBody
   assert.deepEqual([keeps(true, []), keeps(false, []), keeps(true, ['Idempotency-Policy', 'no-body']), keeps(false, ['Idempotency-Policy', 'store'])], [true, false, false, false])
+})
+
+test('of a released answer a relay is told what every relay sends again after; success and challenges stay', () => {
+  const relay = { action: 'retry', status: 503 } as const
+  const told = (status: number, headers: string[] = []) => statusTold({ status, headers }, relay)
+  const asTheyCame = new Set([500, 503, 504])
+  for (const status of every) assert.equal(told(status), status < 300 || asTheyCame.has(status) ? status : 503, String(status))
+  assert.equal(told(401, ['WWW-Authenticate', 'Digest realm="a"']), 401)
+  assert.equal(told(403, ['WWW-Authenticate', 'Digest realm="a"']), 503)
+  for (const status of every) assert.equal(statusTold({ status, headers: [] }, { action: 'pass', status: 503 }), status)
 })

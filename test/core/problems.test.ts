@@ -44,7 +44,7 @@ test('the statuses are those of the contract', () => {
     'bad-request': [400, 400],
     'store-unavailable': [503, 503],
     overloaded: [503, 503],
-    'too-many-in-flight': [429, 429],
+    'too-many-in-flight': [429, 503],
     draining: [503, 503],
     'no-route': [404, 404],
     'upstream-timeout': [504, 504],

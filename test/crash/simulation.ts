@@ -12,6 +12,7 @@ import type { GuardedRoute } from '../../src/core/policy.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
+import { LateInbox } from '../../src/store/late-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { CrashingProcess, NO_FAULT } from '../harness/crashing.ts'
@@ -152,6 +153,7 @@ class Simulation {
     const gateway = new Gateway({
       records: process.records,
       locks: process.locks,
+      inbox: new LateInbox('memory'),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
       clock: this.#clockOf(process),
@@ -159,7 +161,7 @@ class Simulation {
       meter: countingMeter(),
       log: { ...log, error: (fields, message) => { if (message === 'background work failed') this.#trouble.push(`${name}: ${JSON.stringify(fields)}`) } },
       instance: name,
-      limits: { executions: 100, waiters: 100, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 32 * 1024 * 1024 },
+      limits: { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 32 * 1024 * 1024 },
       claimWithinMs: CLAIM_WITHIN_MS,
       longestLeaseMs: LEASE_MS,
       probed: new Map(),

@@ -23,11 +23,28 @@ function keepStatuses (...statuses: ReadonlyArray<readonly [number, Disposition]
 
 test('a relay sends again after a 500 and keeps the 200', async t => {
   const { ask, witness } = await startGuarded(t, { policy: relayPolicy(), answer: inTurn([500], [404], [200]) })
+  const failed = await ask('k')
+  assert.deepEqual([failed.status, failed.headers['idempotency-status']], [500, 'released'])
   assert.equal((await ask('k')).headers['idempotency-status'], 'released')
-  assert.equal((await ask('k')).status, 404)
   assert.equal((await ask('k')).text, 'answer 3')
   assert.equal((await ask('k')).text, 'answer 3')
   assert.equal(witness.seen.length, 3)
+})
+
+test('a relay is told 503 of a 400 that its consumer gave, with the consumer\'s own words; a 401 that asks for a credential is seen', async t => {
+  const { ask } = await startGuarded(t, { policy: relayPolicy(), answer: inTurn([400], [429, { 'Retry-After': '7' }], [401, { 'WWW-Authenticate': 'Basic' }]) })
+  const seen = async (): Promise<unknown[]> => {
+    const { status, text, headers } = await ask('k')
+    return [status, text, headers['idempotency-original-status'], headers['retry-after'], headers['idempotency-status']]
+  }
+  assert.deepEqual(await seen(), [503, 'answer 1', '400', '1', 'released'])
+  assert.deepEqual(await seen(), [503, 'answer 2', '429', '7', 'released'])
+  assert.deepEqual(await seen(), [401, 'answer 3', undefined, undefined, 'released'])
+})
+
+test('a relay that wants to see every status sees it: onRelease pass', async t => {
+  const { ask } = await startGuarded(t, { policy: relayPolicy({ onRelease: { action: 'pass', status: 503 } }), answer: inTurn([400], [302], [200]) })
+  assert.deepEqual([(await ask('k')).status, (await ask('k')).status, (await ask('k')).status], [400, 302, 200])
 })
 
 test('a relay keeps a 410: never again', async t => {

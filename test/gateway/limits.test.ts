@@ -7,7 +7,7 @@ import { faulty } from '../harness/faulty-store.ts'
 import { startGuarded } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 
-const LIMITS = { executions: 100, waiters: 100, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
+const LIMITS = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
 
 test('a duplicate beyond the limit of waiters gets 409 at once instead of waiting', async t => {
   const { answer, open } = slow()

@@ -13,8 +13,8 @@ export type Source =
   | { readonly kind: 'docker' }
   | { readonly kind: 'none', readonly why: string }
 
-/** The packages of Debian that each one is in. gcc is of no use without the C library's headers. */
-const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'] } as const
+/** The packages of Debian that each one is in. A compiler is of no use without the C library's headers. */
+const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], tcc: ['tcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'] } as const
 export type Tool = keyof typeof TOOLS
 
 export function isTool (name: string): name is Tool {
@@ -46,7 +46,7 @@ export function findTool (tool: Tool): Source {
   const known = found.get(tool)
   if (known !== undefined) return known
   const packages = TOOLS[tool]
-  const look = (): string | null => pathDirectories().find((directory) => runs(directory, tool) && (tool !== 'gcc' || compiles(directory))) ?? null
+  const look = (): string | null => pathDirectories().find((directory) => runs(directory, tool) && compiles(directory, tool)) ?? null
   const directory = look() ?? (installWithApt([...packages]) ? look() : null)
   const source: Source = directory === null ? { kind: 'none', why: `no ${tool} on the path, none from apt (${packages.join(', ')})` } : { kind: 'binaries', directory }
   found.set(tool, source)
@@ -119,9 +119,11 @@ function runs (directory: string, name: string): boolean {
   } catch { return false }
 }
 
-/** A compiler is often there without anything to compile against. */
-function compiles (directory: string): boolean {
-  return spawnSync(join(directory, 'gcc'), ['-E', '-x', 'c', '-'], { input: '#include <stdio.h>\n', stdio: ['pipe', 'ignore', 'ignore'] }).status === 0
+/** A compiler is often there without anything to compile against. Of every other tool nothing is asked. */
+function compiles (directory: string, tool: Tool): boolean {
+  if (tool !== 'gcc' && tool !== 'tcc') return true
+  const args = tool === 'gcc' ? ['-E', '-x', 'c', '-'] : ['-run', '-']
+  return spawnSync(join(directory, tool), args, { input: '#include <stdio.h>\nint main (void) { return 0; }\n', stdio: ['pipe', 'ignore', 'ignore'] }).status === 0
 }
 
 function installWithApt (packages: string[]): boolean {

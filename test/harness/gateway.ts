@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
+import type { IssuedKeysPolicy } from '../../src/core/issued-keys.ts'
 import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { reconciler } from '../../src/background/reconciler.ts'
@@ -20,6 +21,7 @@ import { JoseVerifier } from '../../src/identity/jwt.ts'
 import type { Log, Meter } from '../../src/ports.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { UndiciUpstream } from '../../src/upstream/sender.ts'
 import { call } from './call.ts'
@@ -54,6 +56,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
     scope: { kind: 'credential', anonymous: true, cookies: 'refuse' },
     jwt: null,
+    issued: null,
     fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
     inFlight: { waitMs: 0, status: 409 },
     answerWithinMs: 10_000,
@@ -64,6 +67,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     unknownRetentionMs: 7_200_000,
     leaseMs: 15_000,
     onMismatch: { action: 'reject', status: 422 },
+    onRelease: { action: 'pass', status: 503 },
     onStoreDown: 'reject',
     forwardKey: true,
     retryHints: false,
@@ -74,7 +78,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
 }
 
 export function relayPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
-  return apiPolicy({ profile: 'relay', inFlight: { waitMs: 3_000, status: 503 }, unknown: 'retry', fingerprint: { of: ['method', 'target'], body: 'none' }, ...changes })
+  return apiPolicy({ profile: 'relay', inFlight: { waitMs: 3_000, status: 503 }, unknown: 'retry', onRelease: { action: 'retry', status: 503 }, fingerprint: { of: ['method', 'target'], body: 'none' }, ...changes })
 }
 
 export function guardedRoute (url: string, policy: Partial<IdempotencyPolicy> = {}, upstream: Partial<UpstreamPolicy> = {}): GuardedRoute {
@@ -93,19 +97,21 @@ export interface TestGateway {
 export interface TestGatewayOptions {
   readonly routes: readonly Route[]
   readonly world?: Partial<World>
+  readonly issuedKeys?: IssuedKeysPolicy
   readonly trustProxies?: readonly string[]
   readonly background?: boolean
   readonly bodyTimeoutMs?: number
   readonly passthroughTimeoutMs?: number
 }
 
-export async function startGateway (t: TestContext, { routes, world: changes = {}, trustProxies = [], background = true, bodyTimeoutMs, passthroughTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
+export async function startGateway (t: TestContext, { routes, world: changes = {}, issuedKeys, trustProxies = [], background = true, bodyTimeoutMs, passthroughTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
   const world: World = {
     records: new MemoryStore({ nowMs }),
     locks: new MemoryLocks({ nowMs }),
+    inbox: new MemoryInbox({ nowMs }),
     upstream: new UndiciUpstream(upstreams),
     tokens: new JoseVerifier(),
     clock: SYSTEM_CLOCK,
@@ -114,14 +120,14 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     log: SILENT,
     instance: 'test',
     probed: probedRoutes(routes),
-    limits: { executions: 1_000, waiters: 1_000, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
+    limits: { executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
     claimWithinMs: 2_000,
     longestLeaseMs: Math.max(...leases, 1),
     copyTtlMs: 60_000,
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
-  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
+  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start()] : []
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
@@ -143,10 +149,10 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
 
 /** What every test must leave behind: nothing. */
 function heldBy (gateway: Gateway | null): string {
-  const { executions = 0, waiters = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
+  const { executions = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
-    : { executions: gateway.executions.size, waiters: gateway.waiters, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
-  return `${executions} executions, ${waiters} waiters, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
+    : { executions: gateway.executions.size, waiters: gateway.waiters, callers: gateway.callerPlaces.size, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
+  return `${executions} executions, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
 }
 
 function bookIsEmpty (gateway: Gateway): boolean {

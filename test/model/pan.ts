@@ -1,6 +1,6 @@
 /**
- * One search of the model: spin writes pan's source, gcc compiles it, pan searches. Says what pan said, and whether it
- * searched everything: a search that was cut short and found nothing has shown nothing.
+ * One search of the model: spin writes pan's source, a compiler makes a program of it, pan searches. Says what pan said,
+ * and whether it searched everything: a search that was cut short and found nothing has shown nothing.
  */
 import { execFile } from 'node:child_process'
 import { delimiter, join } from 'node:path'
@@ -59,7 +59,7 @@ export async function trail (one: Search, limits: Limits): Promise<string> {
 async function searchIn (cwd: string, one: Search, aim: Aim, limits: Limits): Promise<Verdict> {
   const live = 'LIVE' in one.define
   await must(cwd, 'spin', ['-a', ...definitionsOf(one), MODEL])
-  await must(cwd, 'gcc', [...compilerOptions(live, aim), `-DMEMLIM=${limits.megabytes}`, '-o', 'pan', 'pan.c'])
+  await must(cwd, compilerFor(aim), [...compilerOptions(live, aim), `-DMEMLIM=${limits.megabytes}`, '-o', 'pan', 'pan.c'])
   const startedAt = performance.now()
   const { output } = await run(cwd, join(cwd, 'pan'), [`-m${DEPTH_MAX}`, `-w${PLACES[aim]}`, '-n', ...live ? ['-a', '-f'] : []], limits.seconds * 1_000)
   return verdictOf(output, (performance.now() - startedAt) / 1_000)
@@ -80,7 +80,12 @@ async function inDirectory<Result> ({ name }: Search, work: (cwd: string) => Pro
   }
 }
 
-/** A small search is over before a good compiler is, and has room for its states as they are. */
+/** A small search is over long before gcc is. What tcc makes of it goes through the same states in the same order. */
+function compilerFor (aim: Aim): 'gcc' | 'tcc' {
+  return aim !== 'wide' && findTool('tcc').kind === 'binaries' ? 'tcc' : 'gcc'
+}
+
+/** A small search is over before anything is optimised, and has room for its states as they are. */
 function compilerOptions (live: boolean, aim: Aim): string[] {
   const shortest = aim === 'counterexample' && !live
   return [...aim === 'wide' ? ['-O2', '-DCOLLAPSE'] : ['-O0'], '-w', '-DVECTORSZ=2048', ...live ? [FAIRNESS] : ['-DSAFETY'], ...shortest ? ['-DBFS'] : []]
@@ -107,13 +112,13 @@ function violationIn (output: string): string | null {
   return /^assertion violated [ (!]*(\w+)/.exec(said)?.[1] ?? said
 }
 
-async function must (cwd: string, tool: 'spin' | 'gcc', args: readonly string[]): Promise<void> {
+async function must (cwd: string, tool: 'spin' | 'gcc' | 'tcc', args: readonly string[]): Promise<void> {
   const { output, code } = await run(cwd, toolPath(tool), args, COMPILE_MS)
   // spin ends with 0 on some errors of syntax, and says so.
   if (code !== 0 || /^spin: .*Error/m.test(output)) throw new Error(`${tool}: ${output}`)
 }
 
-function toolPath (tool: 'spin' | 'gcc'): string {
+function toolPath (tool: 'spin' | 'gcc' | 'tcc'): string {
   const source = findTool(tool)
   if (source.kind !== 'binaries') throw new Error(source.kind === 'none' ? source.why : `${tool} does not run in a container here`)
   return join(source.directory, tool)

@@ -8,7 +8,7 @@ import { recordingLog } from '../harness/gateway.ts'
 import { needs } from '../harness/needs.ts'
 import { startPgBouncer, type PgBouncer } from '../harness/pgbouncer.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
-import { openWorld } from './postgres-world.ts'
+import { openWorld, Worlds } from './postgres-world.ts'
 
 const ROUNDS = 40
 const AT_ONCE = 24
@@ -27,14 +27,16 @@ describe('records through PgBouncer', needs('own postgres', 'pgbouncer'), () => 
     servers ??= startPooled()
     return servers
   }
+  const worlds = new Worlds({ prepared: false })
   before(async () => { await starting() })
   after(async () => {
     const { server, pooler } = await starting()
+    await worlds.close()
     await pooler.stop()
     await server.stop()
   })
 
-  recordStoreConformance('pgbouncer', async (t: TestContext) => openWorld(t, (await starting()).pooled, { prepared: false }))
+  recordStoreConformance('pgbouncer', async (t: TestContext) => worlds.take(t, (await starting()).pooled))
 
   test('many claims and settles at once, each on whatever session is free', async t => {
     const { store } = await openWorld(t, (await starting()).pooled, { prepared: false })

@@ -3,12 +3,16 @@ import { after, describe, type TestContext } from 'node:test'
 import { recordStoreConformance } from '../conformance/record-store.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
-import { openWorld } from './postgres-world.ts'
+import { Worlds } from './postgres-world.ts'
 
 describe('records in Postgres', needs('postgres'), () => {
   let server: Promise<PostgresServer> | null = null
-  after(async () => { await (await server)?.stop() })
+  const worlds = { named: new Worlds(), unnamed: new Worlds({ prepared: false }) }
+  after(async () => {
+    await Promise.all([worlds.named.close(), worlds.unnamed.close()])
+    await (await server)?.stop()
+  })
 
-  recordStoreConformance('postgres', async (t: TestContext) => openWorld(t, await (server ??= startPostgres())))
-  recordStoreConformance('postgres, unnamed statements', async (t: TestContext) => openWorld(t, await (server ??= startPostgres()), { prepared: false }))
+  recordStoreConformance('postgres', async (t: TestContext) => worlds.named.take(t, await (server ??= startPostgres())))
+  recordStoreConformance('postgres, unnamed statements', async (t: TestContext) => worlds.unnamed.take(t, await (server ??= startPostgres())))
 })

@@ -259,7 +259,7 @@ describe('locks in a Redis Cluster', needs('redis cluster', 'postgres'), () => {
     t.after(async () => { await Promise.all([postgres.stop(), witness.close()]) })
     const database = await postgres.createDatabase('cluster')
     const redis = `{ cluster: [${cluster.addresses.map(({ host, port }) => `"${host}:${port}"`).join(', ')}] }`
-    const config = configOf({ database, redis, upstream: witness.url, idempotency: ', inFlight: { wait: 3s }' })
+    const config = configOf({ database, redis, upstream: witness.url, idempotency: ', inFlight: { wait: 10s }' })
     const gateways = await Promise.all([startProcess(t, { config }), startProcess(t, { config })])
     for (const gateway of gateways) await gateway.logged((line) => line.msg === 'Redis is in use')
     const keys = Array.from({ length: 20 }, (_, number) => `key-${number}`)

@@ -1,0 +1,67 @@
+/** `issuedKeys`: its rules, those of the routes that take no other keys, and both in the program's shape. */
+import { isDeepStrictEqual } from 'node:util'
+import { resolve } from 'node:path'
+import { KEY_OVERTIME_MS } from '../core/issued-keys.ts'
+import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
+import type { JwtPolicy } from '../core/policy.ts'
+import { checkJwt, isUrl } from './check-route.ts'
+import { readKeySources } from './key-source.ts'
+import { mistake } from './problem.ts'
+import type { Mistake, Path } from './problem.ts'
+import type { IssuedKeysFile } from './schema.ts'
+import type { IdempotencyFile } from './schema-route.ts'
+import { readScope } from './scope.ts'
+import { parseDuration } from './units.ts'
+
+const HERE: Path = ['issuedKeys']
+
+// ---------------------------------------------------------------- what goes with what
+
+export function checkIssuedKeys (file: IssuedKeysFile | undefined, base: string): Mistake[] {
+  if (file === undefined) return []
+  const scope = readScope(file.scope)
+  return [
+    ...('wrong' in scope ? [mistake([...HERE, 'scope'], scope.wrong)] : checkJwt(file, HERE, base)),
+    ...file.secrets.flatMap(({ id, secret }, index) => {
+      const path = [...HERE, 'secrets', index]
+      const first = file.secrets.findIndex((other) => other.id === id)
+      return [
+        ...(first < index ? [mistake([...path, 'id'], `is the id of secrets[${first}] too; nobody could tell which of them has signed`)] : []),
+        ...(secret === undefined ? [mistake([...path, 'secret'], 'is missing; give secret or secretFile', 'key')] : [])
+      ]
+    })
+  ]
+}
+
+/** A key that no request could be let in with, or that outlives its record, is a mistake in the file. */
+export function checkOnlyIssued (policy: IdempotencyFile, file: IssuedKeysFile | undefined, path: Path): Mistake[] {
+  if (policy.key.issued !== 'required') return []
+  if (file === undefined) return [mistake([...path, 'key', 'issued'], 'needs issuedKeys: nobody else could give out a key that is taken here')]
+  const sources = readKeySources(policy.key.from)
+  const scopes = [readScope(policy.scope), readScope(file.scope)]
+  return [
+    ...('value' in sources && sources.value.some(({ kind }) => kind !== 'header') ? [mistake([...path, 'key', 'from'], 'must be header: alone with issued: required; what is derived was issued by nobody')] : []),
+    ...(scopes.every((scope) => 'value' in scope) && !isDeepStrictEqual(...scopes as [unknown, unknown]) ? [mistake([...path, 'scope'], 'must be that of issuedKeys with issued: required; a key is good for the scope that it was issued in')] : []),
+    ...(['retention', 'unknownRetention'] as const).flatMap((name) => outlives(file, policy[name]) ? [mistake([...path, name], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive what it did`)] : [])
+  ]
+}
+
+function outlives ({ lifetime }: IssuedKeysFile, retention: string): boolean {
+  return (parseDuration(lifetime) ?? 0) + KEY_OVERTIME_MS > (parseDuration(retention) ?? 0)
+}
+
+// ---------------------------------------------------------------- in the program's shape
+
+/** Of a file that was checked. */
+export function issuedKeysOf (file: IssuedKeysFile | undefined, base: string): IssuedKeysPolicy | null {
+  if (file === undefined) return null
+  const scope = readScope(file.scope)
+  const lifetimeMs = parseDuration(file.lifetime)
+  if ('wrong' in scope || lifetimeMs === null) throw new Error('issuedKeys: the check let it pass')
+  return { scope: scope.value, jwt: jwtOf(file.jwt, base), secrets: file.secrets.map(({ id, secret = '' }) => ({ id, secret })), lifetimeMs }
+}
+
+export function jwtOf (file: IdempotencyFile['jwt'], base: string): JwtPolicy | null {
+  if (file === undefined) return null
+  return { jwks: isUrl(file.jwks) ? file.jwks : resolve(base, file.jwks), issuer: file.issuer ?? null, audience: file.audience ?? null }
+}

@@ -1,0 +1,27 @@
+/** Giving out keys (core/issued-keys.ts). Nothing is kept of them, so that nothing has to be asked but the caller's scope. */
+import { ISSUED_KEYS_PATH, KEY_RANDOM_BYTES, makeIssuedKey } from '../core/issued-keys.ts'
+import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
+import { bodyRefusal } from './admission.ts'
+import type { GuardedRequest } from './admission.ts'
+import { callerScope } from './caller.ts'
+import type { CallerRequest } from './caller.ts'
+import type { Gateway } from './gateway.ts'
+import type { Rejected } from './outcome.ts'
+
+/** Nobody needs any; what comes all the same is read, so that the connection can be used again. */
+const BODY_BYTES_MAX = 16 * 1024
+
+export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody'>
+
+export interface IssuedKey { readonly kind: 'issued', readonly key: string, readonly expiresAtMs: number }
+
+export async function issueKey (gateway: Gateway, policy: IssuedKeysPolicy, request: KeyRequest): Promise<IssuedKey | Rejected> {
+  if (gateway.refusing) return { kind: 'rejected', code: 'draining', close: true }
+  const scope = await callerScope(gateway, request, policy, ISSUED_KEYS_PATH)
+  if (scope.kind === 'refused') return scope.outcome
+  const read = await request.readBody(BODY_BYTES_MAX, bytes => gateway.buffered.reserve(bytes), bytes => gateway.buffered.release(bytes))
+  if (read.kind !== 'body') return bodyRefusal(read.kind)
+  gateway.buffered.release(read.heldBytes)
+  const { clock, random } = gateway.world
+  return { kind: 'issued', ...makeIssuedKey(policy, { scope: scope.scope, nowMs: clock.wallMs(), random: random.bytes(KEY_RANDOM_BYTES) }) }
+}

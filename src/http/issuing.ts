@@ -1,0 +1,72 @@
+/** POST /.well-known/idempotency-keys: a key of the gateway's own, before any route is looked for. The reply stays Fastify's. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import { ISSUED_KEYS_PATH } from '../core/issued-keys.ts'
+import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
+import type { IssuedKey } from '../gateway/issuing.ts'
+import { issueKey } from '../gateway/issuing.ts'
+import type { Rejected } from '../gateway/outcome.ts'
+import { parseTarget } from '../routing/target.ts'
+import { BODY_TIMEOUT_MS, readBody } from './body.ts'
+import { mayContinue } from './connection.ts'
+import { hasClientCertificate } from './peer.ts'
+import { sendProblem } from './problem-reply.ts'
+import type { ServerOptions } from './server.ts'
+
+/** That path and no other spelling of it: what an upstream has there is hidden by nothing else. */
+export function asksForKey ({ method = 'GET', url = '/' }: IncomingMessage): boolean {
+  const target = parseTarget(method, url)
+  return target.kind === 'path' && target.path === ISSUED_KEYS_PATH
+}
+
+/** Any method: who asks otherwise than by POST is told so. */
+export function giveKey (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): void {
+  if (request.raw.method === 'POST') {
+    void give(request, reply, policy, options)
+    return
+  }
+  void reply.header('allow', 'POST')
+  sendProblem(reply, 'bad-request', request.id, options.problemBaseUri, { status: 405, detail: 'A key is asked for by POST.' })
+}
+
+/** Never rejects. */
+async function give (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): Promise<void> {
+  const startedAt = performance.now()
+  const outcome = await outcomeOf(request, reply, policy, options)
+  write(request, reply, outcome, options.problemBaseUri)
+  const name = outcome.kind === 'issued' ? outcome.kind : outcome.code
+  note(request, reply.statusCode, name, performance.now() - startedAt, options)
+}
+
+async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, { gateway, log, bodyTimeoutMs = BODY_TIMEOUT_MS }: ServerOptions): Promise<IssuedKey | Rejected> {
+  const { raw } = request
+  try {
+    return await issueKey(gateway, policy, {
+      rawHeaders: raw.rawHeaders,
+      clientCertificate: hasClientCertificate(raw),
+      connection: raw.socket,
+      readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, reserve, release, timeoutMs: bodyTimeoutMs, clock: gateway.world.clock })
+    })
+  } catch (error) {
+    log.error({ requestId: request.id, error: error instanceof Error ? error.stack : String(error) }, 'a key could not be issued')
+    return { kind: 'rejected', code: 'overloaded', close: true }
+  }
+}
+
+function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey | Rejected, problemBaseUri: string): void {
+  if (outcome.kind === 'issued') {
+    void reply.code(201).header('content-type', 'application/json').header('cache-control', 'no-store').header('x-request-id', request.id)
+    void reply.send(Buffer.from(JSON.stringify({ key: outcome.key, expiresAt: new Date(outcome.expiresAtMs).toISOString() })))
+    return
+  }
+  // What is not read of the body goes with its connection.
+  if (outcome.close === true || !request.raw.complete) void reply.header('connection', 'close')
+  sendProblem(reply, outcome.code, request.id, problemBaseUri, outcome.detail === undefined ? {} : { detail: outcome.detail })
+}
+
+/** As a guarded request's: no route has a name that begins with a slash. */
+function note ({ id, raw }: FastifyRequest, status: number, outcome: string, ms: number, { meter, requests }: ServerOptions): void {
+  const unknown = { record: undefined, keyFrom: undefined, attempt: undefined, bodyMs: undefined, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: undefined, requestBytes: undefined, reason: undefined }
+  meter.request(ISSUED_KEYS_PATH, outcome, ms)
+  requests.note({ ...unknown, requestId: id, route: ISSUED_KEYS_PATH, method: raw.method ?? '', outcome, status, ms, responseBytes: 0 })
+}

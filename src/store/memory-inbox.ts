@@ -1,0 +1,220 @@
+/**
+ * The inbox in memory: what a driver must do, in the fewest words. For tests and for the conformance suite's own sake; a
+ * gateway's inbox is in its database.
+ */
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, TakeMessages } from '../ports.ts'
+
+type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { readonly given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean }
+
+export class MemoryInbox implements InboxStore {
+  readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
+  readonly #nowMs: () => number
+  readonly #messages = new Map<string, Message>()
+  readonly #workers = new Map<string, number>()
+  #numbers = 0
+
+  constructor ({ nowMs }: { readonly nowMs: () => number }) {
+    this.#nowMs = nowMs
+  }
+
+  async accept (message: NewMessage): Promise<AcceptResult> {
+    const [result] = await this.acceptAll([message])
+    return result as AcceptResult
+  }
+
+  async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
+    const standing = messages.map(({ id }) => this.#standing(id))
+    const foreign = standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
+    return messages.map((message): AcceptResult => {
+      const found = this.#standing(message.id)
+      if (found !== null) return { kind: 'seen', message: detailOf(found) }
+      // None of them: told as if it were not there, because it is not.
+      if (!foreign) this.#put(message)
+      return { kind: 'accepted' }
+    })
+  }
+
+  async look (id: Buffer): Promise<MessageDetail | null> {
+    const found = this.#standing(id)
+    return found === null ? null : detailOf(found)
+  }
+
+  async alive (owner: Buffer, leaseMs: number): Promise<void> {
+    this.#workers.set(nameOf(owner), this.#nowMs() + leaseMs)
+  }
+
+  async gone (owner: Buffer): Promise<void> {
+    this.#workers.delete(nameOf(owner))
+  }
+
+  async take ({ routes, owner }: TakeMessages): Promise<Delivery[]> {
+    if (!this.#lives(owner)) return []
+    return routes.flatMap(({ route, places }) => {
+      const taken: Delivery[] = []
+      for (const message of this.#due(route)) {
+        if (taken.length === places) break
+        if (!this.#hasItsTurn(message)) continue
+        Object.assign(message, { state: 'delivering', owner, attempt: message.attempt + 1, tries: message.tries + 1, dueAtMs: null })
+        taken.push(this.#delivery(message, owner))
+      }
+      return taken
+    })
+  }
+
+  async settle ({ id, owner, attempt }: DeliveryToken, fate: Fate): Promise<boolean> {
+    const message = this.#messages.get(nameOf(id))
+    if (message?.state !== 'delivering' || message.attempt !== attempt || message.owner?.equals(owner) !== true) return false
+    const now = this.#nowMs()
+    message.owner = null
+    message.status = fate.kind === 'held' ? null : fate.status
+    message.error = fate.kind === 'delivered' ? null : fate.error
+    if (fate.kind === 'again') Object.assign(message, { state: 'waiting', dueAtMs: now + fate.inMs })
+    else this.#end(message, fate.kind, fate.kind === 'held' ? null : fate.answer)
+    return true
+  }
+
+  async recover (limit: number): Promise<number> {
+    const lost = this.#all().filter((message) => message.state === 'delivering' && message.owner !== null && !this.#lives(message.owner)).slice(0, limit)
+    for (const message of lost) {
+      Object.assign(message, { owner: null, error: 'WORKER_LOST', status: null })
+      if (message.given.holds) this.#end(message, 'held', null)
+      else Object.assign(message, { state: 'waiting', dueAtMs: this.#nowMs() })
+    }
+    return lost.length
+  }
+
+  async dueInMs (routes: readonly string[]): Promise<number | null> {
+    const due = this.#all().filter((message) => routes.includes(message.about.route) && message.state === 'waiting' && this.#hasItsTurn(message)).map(({ dueAtMs }) => dueAtMs ?? 0)
+    return due.length === 0 ? null : Math.max(0, Math.min(...due) - this.#nowMs())
+  }
+
+  async depths (): Promise<Depth[]> {
+    const routes = new Set(this.#all().map(({ about }) => about.route))
+    return [...routes].map((route) => {
+      const mine = this.#all().filter(({ about }) => about.route === route)
+      const count = (state: string): number => mine.filter((message) => message.state === state).length
+      const open = mine.filter(({ state }) => state === 'waiting' || state === 'delivering' || state === 'held')
+      return {
+        route,
+        waiting: count('waiting'),
+        delivering: count('delivering'),
+        held: count('held'),
+        dead: count('dead'),
+        bytes: open.reduce((sum, { bytes }) => sum + bytes, 0),
+        oldestMs: open.length === 0 ? null : this.#nowMs() - Math.min(...open.map(({ receivedAtMs }) => receivedAtMs))
+      }
+    })
+  }
+
+  async list (filter: MessageFilter): Promise<MessageDetail[]> {
+    return this.#matching(filter).map(detailOf)
+  }
+
+  async retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#matching(filter, ['waiting', 'held', 'dead']).map((message) => {
+      this.audits.push({ ...audit, action: 'retry', id: message.id })
+      Object.assign(message, { state: 'waiting', tries: 0, blocks: true, dueAtMs: this.#nowMs(), settledAtMs: null, expiresAtMs: null })
+      return detailOf(message)
+    })
+  }
+
+  async discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#matching(filter, ['waiting', 'held', 'dead']).map((message) => {
+      this.audits.push({ ...audit, action: 'discard', id: message.id })
+      this.#end(message, 'discarded', message.answer)
+      return detailOf(message)
+    })
+  }
+
+  async sweep (limit: number): Promise<number> {
+    const past = this.#all().filter((message) => this.#isPast(message)).slice(0, limit)
+    for (const { id } of past) this.#messages.delete(nameOf(id))
+    return past.length
+  }
+
+  #all (): Message[] {
+    return [...this.#messages.values()]
+  }
+
+  #put (given: NewMessage): void {
+    const { id, fingerprint, scopeHash, group, about, request } = given
+    const now = this.#nowMs()
+    this.#messages.set(nameOf(id), {
+      given,
+      number: ++this.#numbers,
+      owner: null,
+      blocks: true,
+      id,
+      state: 'waiting',
+      fingerprint,
+      scopeHash,
+      ordered: group !== null,
+      attempt: 0,
+      tries: 0,
+      about,
+      bytes: request.body.length,
+      receivedAtMs: now,
+      dueAtMs: now,
+      settledAtMs: null,
+      expiresAtMs: null,
+      status: null,
+      error: null,
+      answer: null
+    })
+  }
+
+  #end (message: Message, state: 'delivered' | 'held' | 'dead' | 'discarded', answer: MessageDetail['answer']): void {
+    const { keepMs, deadKeepMs, stops } = message.given
+    const now = this.#nowMs()
+    const blocks = stops && (state === 'held' || state === 'dead')
+    Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: now + (state === 'delivered' ? keepMs : deadKeepMs) })
+  }
+
+  #standing (id: Buffer): Message | null {
+    const found = this.#messages.get(nameOf(id))
+    return found === undefined || this.#isPast(found) ? null : found
+  }
+
+  #isPast ({ expiresAtMs }: Message): boolean {
+    return expiresAtMs !== null && expiresAtMs <= this.#nowMs()
+  }
+
+  #lives (owner: Buffer): boolean {
+    return (this.#workers.get(nameOf(owner)) ?? 0) > this.#nowMs()
+  }
+
+  #due (route: string): Message[] {
+    const due = this.#all().filter((message) => message.about.route === route && message.state === 'waiting' && (message.dueAtMs ?? 0) <= this.#nowMs())
+    return due.sort((one, other) => (one.dueAtMs ?? 0) - (other.dueAtMs ?? 0) || one.number - other.number)
+  }
+
+  /** Nobody before it in its group is open, and nobody of it is being delivered. */
+  #hasItsTurn ({ id, number, given: { group } }: Message): boolean {
+    if (group === null) return true
+    return !this.#all().some((other) => other.given.group?.equals(group) === true && !other.id.equals(id) && other.blocks && (other.number < number || other.state === 'delivering'))
+  }
+
+  #delivery ({ id, attempt, tries, about, receivedAtMs, given: { request } }: Message, owner: Buffer): Delivery {
+    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#nowMs() - receivedAtMs, requestId: about.requestId, request }
+  }
+
+  #matching ({ id, keyHash, route, state, olderMs = 0, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {
+    const until = this.#nowMs() - olderMs
+    return this.#all().filter((message) => !this.#isPast(message) && (id === undefined || message.id.equals(id)) && (keyHash === undefined || message.about.keyHash.equals(keyHash)) &&
+      (route === undefined || message.about.route === route) && (state === undefined || message.state === state) && (states === undefined || states.includes(message.state)) &&
+      message.receivedAtMs <= until).slice(0, limit)
+  }
+}
+
+function nameOf (id: Buffer): string {
+  return id.toString('latin1')
+}
+
+function sameFingerprint ({ fingerprint }: Message, message: NewMessage): boolean {
+  return fingerprint.alg === message.fingerprint.alg && fingerprint.value.equals(message.fingerprint.value)
+}
+
+function detailOf ({ given, number, owner, blocks, ...detail }: Message): MessageDetail {
+  return detail
+}
