@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import type { FingerprintPolicy, IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
 import { isUrl, routeMatch } from './check-route.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
+import { dropOf } from './drop.ts'
 import { probeOf } from './probe.ts'
 import { keyHeaderOf, readKeySources } from './key-source.ts'
 import { redisOf } from './redis.ts'
@@ -51,6 +52,7 @@ export function spreadProfiles (tree: unknown): void {
   for (const route of routes) {
     const policy = valueAt(route, ['idempotency'])
     if (isTree(policy) && policy.profile === 'relay') underlay(policy, RELAY_DEFAULTS)
+    if (isTree(policy) && policy.mode === 'drop') policy.drop ??= {}
   }
 }
 
@@ -108,12 +110,14 @@ function routeOf (route: RouteFile, upstreams: readonly UpstreamPolicy[], base: 
 function idempotencyOf (file: IdempotencyFile, base: string, upstreamTimeoutMs: number): IdempotencyPolicy {
   return {
     profile: file.profile,
+    drop: dropOf(file),
     key: keyOf(file.key),
     scope: sound(readScope(file.scope)),
     jwt: file.jwt === undefined
       ? null
       : { jwks: isUrl(file.jwt.jwks) ? file.jwt.jwks : resolve(base, file.jwt.jwks), issuer: file.jwt.issuer ?? null, audience: file.jwt.audience ?? null },
-    fingerprint: fingerprintOf(file),
+    // An event is its key: nothing is compared, and so nothing is hashed.
+    fingerprint: file.mode === 'drop' ? { of: [], body: 'none' } : fingerprintOf(file),
     inFlight: { waitMs: ms(file.inFlight.wait), status: file.inFlight.status },
     answerWithinMs: ms(file.answerWithin),
     unknown: file.unknown,

@@ -27,7 +27,10 @@ export interface PassthroughAdditions {
 export interface GuardedAdditions extends PassthroughAdditions {
   /** base64url. */
   readonly recordId: string
-  readonly attempt: number
+  /** null: nobody counts them. */
+  readonly attempt: number | null
+  /** Mode drop: it went through before. */
+  readonly duplicate?: boolean
   /** Lower case. */
   readonly keyHeader: string
   readonly forwardKey: boolean
@@ -50,7 +53,9 @@ export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): 
     if (trail.takes(lower, value) || listed.has(lower) || isRemoved(lower, add)) continue
     if (lower === 'host' ? add.host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
   }
-  sent.push('Onceway-Key', add.recordId, 'Idempotency-Attempt', String(add.attempt))
+  sent.push('Onceway-Key', add.recordId)
+  if (add.attempt !== null) sent.push('Idempotency-Attempt', String(add.attempt))
+  if (add.duplicate === true) sent.push('Onceway-Duplicate', 'true')
   // What comes is kept and replayed as it is, to clients that may not know the coding the first one asked for.
   if (!trail.replaces('accept-encoding')) sent.push('Accept-Encoding', 'identity')
   for (const [name, value] of trail.fields()) sent.push(name, value)

@@ -28,8 +28,14 @@ export type Outcome =
   | { readonly kind: 'mismatch' }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   | { readonly kind: 'not-kept', readonly originalStatus: number }
-  /** Certainly not sent: refused, DNS, TLS. */
-  | { readonly kind: 'unsent', readonly code: string }
+  /** Certainly not sent: refused, DNS, TLS. `lost`: and a retry will not be sent either (mode drop, marked before). */
+  | { readonly kind: 'unsent', readonly code: string, readonly lost?: boolean }
+  /** Mode drop: it went through before, and goes no further. */
+  | { readonly kind: 'duplicate', readonly status: number }
+  /** Mode drop: the upstream's answer, kept by nobody. `flagged`: to a duplicate that was forwarded as one. */
+  | { readonly kind: 'passed', readonly status: number, readonly headers: RawHeaders, readonly body: Buffer | AnswerBody, readonly as: 'executed' | 'released' | 'indeterminate' | 'unprotected' | 'flagged' }
+  /** Mode drop: sent, or possibly sent, and no whole answer came. `again`: a retry is forwarded. */
+  | { readonly kind: 'lost', readonly timedOut: boolean, readonly again: boolean }
   /** The arbiter cannot be reached; nothing was sent. */
   | { readonly kind: 'unavailable' }
 

@@ -153,6 +153,7 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     inFlight: { waitMs: 0, status: 409 },
     answerWithinMs: 60_000,
     unknown: 'hold',
+    drop: null,
     probe: null,
     keep: { statuses: new Map(), body: true, requestBytesMax: 8_388_608, responseBytesMax: 1_048_576, dropHeaders: new Set(), keepHeaders: new Set() },
     retentionMs: 86_400_000,

@@ -193,6 +193,9 @@ export async function toldBy (outcome: Outcome, route: GuardedRoute): Promise<To
     case 'unavailable':
     case 'rejected':
     case 'keyless': return own('unsent')
+    case 'duplicate':
+    case 'passed':
+    case 'lost': throw new Error('no route here drops')
   }
 }
 

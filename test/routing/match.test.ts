@@ -10,6 +10,7 @@ const guard: IdempotencyPolicy = {
   key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash' },
   scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
   jwt: null,
+  drop: null,
   probe: null,
   fingerprint: { of: [], body: 'none' },
   inFlight: { waitMs: 0, status: 409 },
