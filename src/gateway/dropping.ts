@@ -186,12 +186,19 @@ async function conclude (gateway: Gateway, dropping: Dropping, policy: DropPolic
   const fate = fateOf(sent, policy)
   const { inTime, stands, rest } = await endMark(gateway, dropping, marks, fate, policy)
   const through = fate !== 'remove' || stands
-  // A mark that could not be written yet: this process knows, and answers its duplicates.
-  if (inTime || !through) gateway.droppings.part(dropping)
-  else noteUnmarked(gateway, dropping)
+  const marked = inTime || !through
+  if (!marked) noteUnmarked(gateway, dropping)
+  // Who is told that it is a duplicate relies on the mark: until it stands, it is in flight to everybody but the first.
+  if (marked) told(gateway, dropping, through)
+  dropping.ending.resolve(outcomeOf(result, sent, marked ? null : 'unprotected', !through))
+  const late = await rest
+  if (!marked) told(gateway, dropping, late === true)
+}
+
+/** Nobody joins it any more, and who has joined is told. */
+function told (gateway: Gateway, dropping: Dropping, through: boolean): void {
+  gateway.droppings.part(dropping)
   dropping.through.resolve(through)
-  dropping.ending.resolve(outcomeOf(result, sent, inTime || !through ? null : 'unprotected', !through))
-  await rest
 }
 
 function sentOf (result: UpstreamResult, policy: IdempotencyPolicy): Sent {

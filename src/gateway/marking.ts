@@ -75,13 +75,13 @@ export interface Ended {
   readonly inTime: boolean
   /** The mark from before the sending, which was to be removed, stands all the same: a filter cannot forget. */
   readonly stands: boolean
-  /** Goes on behind those who wait. */
-  readonly rest: Promise<unknown>
+  /** Goes on behind those who wait. null: given up. */
+  readonly rest: Promise<boolean | null>
 }
 
 /** After the sending. Never rejects. */
 export async function endMark (gateway: Gateway, dropping: Dropping, marks: MarkStore, fate: MarkFate, policy: DropPolicy): Promise<Ended> {
-  if (fate === 'stays') return { inTime: true, stands: true, rest: Promise.resolve() }
+  if (fate === 'stays') return { inTime: true, stands: true, rest: Promise.resolve(true) }
   const { visit, token } = dropping
   const { clock, claimWithinMs } = gateway.world
   const ending = fate === 'done'

@@ -90,7 +90,7 @@ test('an unknown key is told with the name that was probably meant', (t) => {
 test('what only a later version can do is told so', (t) => {
   const world = new ConfigWorld(t)
   const later = (text: string) => world.complaints(text).filter((complaint) => complaint.includes('is not in this version')).map((complaint) => complaint.split(':')[0])
-  for (const mode of ['observe', 'inbox', 'drop']) assert.deepEqual(later(fileWith({ policy: `{ mode: ${mode} }` })), ['routes[0].idempotency.mode'])
+  for (const mode of ['observe', 'inbox']) assert.deepEqual(later(fileWith({ policy: `{ mode: ${mode} }` })), ['routes[0].idempotency.mode'])
   for (const from of ['stripe-webhook', '["header:A", cloudevents]']) {
     assert.deepEqual(later(fileWith({ policy: `{ key: { from: ${from} } }` })), ['routes[0].idempotency.key.from'], from)
   }
