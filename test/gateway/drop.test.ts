@@ -146,7 +146,7 @@ test('a duplicate at another process waits for the first one too, by looking', a
 
 test('onDuplicate: flag forwards duplicates as what they are, at once, and nobody else\'s word for it', async t => {
   const { answer, letGo } = held()
-  const { ask, witness } = await startDrop(t, { drop: { onDuplicate: 'flag' }, answer: async (seen, response, socket, count) => count === 1 ? answer(seen, response, socket, count) : void response.end(`answer ${count}`) })
+  const { ask, witness } = await startDrop(t, { drop: { onDuplicate: 'flag' }, answer: async (seen, response, socket, count) => { if (count === 1) await answer(seen, response, socket, count); else response.end(`answer ${count}`) } })
   const first = ask('e', { headers: { 'Onceway-Duplicate': 'true' } })
   await witness.reached(1)
   const whileRunning = await ask('e')

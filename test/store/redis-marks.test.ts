@@ -1,6 +1,7 @@
 /** Marks in Redis pass the suites of their port, on a real server and in a cluster; and what only they have: keys, rights, an error rate. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { RedisLocks, RedisOptions } from '../../src/store/redis/locks.ts'
@@ -17,6 +18,7 @@ import { bareClient, redisOptionsAt, redisOptionsOf, untilAvailable } from './re
 const WINDOW_MS = 1_000
 const YEAR_MS = 366 * 24 * 3_600_000
 const TOKEN = Buffer.alloc(16, 1)
+const DEPLOYMENT = readFileSync(new URL('../../docs/deployment.md', import.meta.url), 'utf8')
 
 async function ready (t: TestContext, options: RedisOptions): Promise<RedisLocks> {
   const store = openRedis(options)
@@ -96,6 +98,22 @@ describe('marks in Redis', needs('redis'), () => {
     for (let times = 0; times < 8; times++) await assert.rejects(filter.done(randomBytes(32)), StoreUnavailable)
     assert.equal(store.available(), true)
     assert.equal(await store.marks.mark(randomBytes(32), TOKEN, 'running', 1_000), 'marked')
+  })
+
+  test('the rights that docs/deployment.md names are enough', async t => {
+    const { url } = await server()
+    const options = redisOptionsOf(url)
+    const [, rights = ''] = /ACL SETUSER onceway on >PASSWORD (.*)/.exec(DEPLOYMENT) ?? []
+    const more = Array.from(DEPLOYMENT.matchAll(/need `(\+get)` too where their store is `redis`, and `([^`]+)`/g), ([, get, filter]) => `${get} ${filter}`).join()
+    assert.match(more, /\+setbit/)
+    await (await bareClient(t, url)).call('ACL', 'SETUSER', 'documented', 'on', '>secret', ...`${rights} ${more}`.split(' '))
+    const store = await ready(t, { ...options, url: `redis://documented:secret@${new URL(url).host}/0` } as RedisOptions)
+    const [id, filter] = [randomBytes(32), store.filter({ route: 'events', capacity: 10, errorRate: 0.1, windowMs: 600_000 })]
+    assert.equal(await store.marks.mark(id, TOKEN, 'running', 1_000), 'marked')
+    assert.equal(await store.marks.remove(id, TOKEN), true)
+    await store.marks.done(id, TOKEN, 1_000)
+    await filter.done(id)
+    assert.equal(await filter.mark(id, TOKEN, 'running'), 'done')
   })
 
   test('a Redis that is gone takes no mark', async t => {
