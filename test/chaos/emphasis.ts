@@ -57,7 +57,7 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
   },
   // A mark that nobody answered for is taken back twice; by then the next one has made its own.
   'remove-any-mark': {
-    seconds: 6,
+    seconds: 8,
     emphasis: { cards: { 'postgres-link-black-hole': 1 }, lengths: { 'postgres-link-black-hole': [700, 1_200] }, pauseMs: 300, habits: { ...CROWD, comesBackShare: 0.9, routes: { drop: 1 } } },
     breaks: ['D2']
   },
