@@ -5,6 +5,7 @@ import type { KeySource } from '../core/key-sources.ts'
 import type { RouteMatch } from '../core/policy.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
+import { checkDrop } from './drop.ts'
 import { checkProbe } from './probe.ts'
 import { readKeySources } from './key-source.ts'
 import { readScope } from './scope.ts'
@@ -21,9 +22,11 @@ interface Surroundings {
   readonly base: string
   /** null: the upstream is not known. */
   readonly upstreamTimeoutMs: number | null
+  /** There is a Redis, and a Postgres that it is used with. */
+  readonly redis: boolean
 }
 
-export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs }: Surroundings): Mistake[] {
+export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, redis }: Surroundings): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, ...rest]
   const key = readKeySources(policy.key.from)
   const scope = readScope(policy.scope)
@@ -34,7 +37,8 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...('wrong' in scope ? [mistake(at('scope'), scope.wrong)] : checkJwt(policy, path, base)),
     ...('value' in key ? checkWindow(key.value, policy, path) : []),
     ...checkTimes(policy, path, upstreamTimeoutMs),
-    ...checkProbe(policy, path, upstreamTimeoutMs)
+    ...checkProbe(policy, path, upstreamTimeoutMs),
+    ...checkDrop(policy, path, redis)
   ]
 }
 

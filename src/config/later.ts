@@ -20,9 +20,8 @@ const IDEMPOTENCY = ['routes', '*', 'idempotency'] as const
 const LATER: readonly Later[] = [
   { path: ['inbox'] },
   { path: ['drop'] },
-  { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe', 'inbox', 'drop'), instead: 'write enforce' },
+  { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe', 'inbox'), instead: 'write enforce or drop' },
   { path: [...IDEMPOTENCY, 'inbox'] },
-  { path: [...IDEMPOTENCY, 'drop'] },
   { path: [...IDEMPOTENCY, 'scope'], when: isLaterScope, instead: 'use header:, cookie:, jwt: or const: parts' }
 ]
 

@@ -4,6 +4,7 @@
  */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
+import { Drop } from './drop.ts'
 import { DURATION_PATTERN, SIZE_PATTERN } from './units.ts'
 
 /** Route and upstream names are metric labels and part of record ids: short, printable, stable. */
@@ -107,7 +108,8 @@ export const Scope = (description: string) =>
 
 const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
-  mode: Type.Enum(['enforce'], { default: 'enforce', description: 'enforce: the protocol in full.' }),
+  mode: Type.Enum(['enforce', 'drop'], { default: 'enforce', description: 'enforce: the protocol in full. drop: the first event of a window goes through, its duplicates do not, and nothing is replayed.' }),
+  drop: Type.Optional(Drop),
   key: Key,
   scope: Scope('Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.'),
   jwt: Type.Optional(Jwt),

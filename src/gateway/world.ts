@@ -4,7 +4,7 @@
  */
 import type { GuardedRoute, IdempotencyPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
-import type { Clock, LockStore, Log, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
+import type { Clock, LockStore, Log, Marks, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
 
 export interface GatewayLimits {
   /** Executions under way in this process; beyond: 503 before any claim. */
@@ -27,6 +27,8 @@ export interface ProbedRoute extends GuardedRoute { readonly idempotency: Idempo
 export interface World {
   readonly records: RecordStore
   readonly locks: LockStore
+  /** Of the routes with mode drop. */
+  readonly marks: Marks
   readonly upstream: Upstream
   readonly tokens: TokenVerifier
   readonly clock: Clock

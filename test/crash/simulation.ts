@@ -13,6 +13,7 @@ import { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { RouteMarks } from '../../src/store/marks.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { CrashingProcess, NO_FAULT } from '../harness/crashing.ts'
 import type { Call, Fault, Plan } from '../harness/crashing.ts'
@@ -152,6 +153,7 @@ class Simulation {
     const gateway = new Gateway({
       records: process.records,
       locks: process.locks,
+      marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
       clock: this.#clockOf(process),

@@ -12,6 +12,7 @@ import { handle } from '../../src/gateway/handle.ts'
 import { replyTo } from '../../src/http/answer.ts'
 import type { Clock } from '../../src/ports.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { countingMeter, SILENT } from '../harness/gateway.ts'
 import { Timeline } from '../harness/timeline.ts'
@@ -102,6 +103,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
   // Without heartbeat and sweeper: no gateway dies here, and nothing lives to the end of its retention.
   return new Gateway({
     ...stores,
+    marks: new RouteMarks(() => 0, false),
     upstream: consumer,
     // Every token of the test is this sender's.
     tokens: { verify: async () => ({ kind: 'claims', claims: { sub: 'pusher' } }) },

@@ -12,6 +12,7 @@ import { Gateway } from '../../src/gateway/gateway.ts'
 import { probedRoutes } from '../../src/gateway/world.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
+import { RouteMarks } from '../../src/store/marks.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
 import type { Behaviour } from '../crash/outside.ts'
 import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
@@ -157,6 +158,7 @@ class Simulation {
     const gateway = new Gateway({
       records: process.records,
       locks: redis ? process.locks : NO_LOCKS,
+      marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
       clock: process.clock,
