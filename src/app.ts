@@ -129,6 +129,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     records: stores.records,
     locks: stores.locks,
     inbox: stores.inbox,
+    marks: stores.marks,
     upstream,
     tokens,
     clock: SYSTEM_CLOCK,
@@ -206,14 +207,14 @@ const CLAIM_WITHIN_MS = 2_000
 async function drain (config: Config, gateway: Gateway, server: FastifyInstance, phase: { draining: boolean }, log: { info: (fields: object, message: string) => void }): Promise<void> {
   if (phase.draining) return
   phase.draining = true
-  log.info({ executions: gateway.executions.size, delayMs: config.drain.delayMs, timeoutMs: config.drain.timeoutMs }, 'draining')
+  log.info({ executions: gateway.underWay, delayMs: config.drain.delayMs, timeoutMs: config.drain.timeoutMs }, 'draining')
   await pause(SYSTEM_CLOCK, config.drain.delayMs)
   gateway.refusing = true
   const closed = new Promise<void>(resolve => { server.server.close(() => { resolve() }) })
   const endsAt = performance.now() + config.drain.timeoutMs
   const finished = await gateway.idle(config.drain.timeoutMs)
   if (!finished) {
-    log.info({ executions: gateway.executions.size }, 'drain is over; what still runs is cut off')
+    log.info({ executions: gateway.underWay }, 'drain is over; what still runs is cut off')
     gateway.cutOff()
     await gateway.idle(CUT_OFF_MS)
   }

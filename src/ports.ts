@@ -2,7 +2,7 @@
  * The seams, types only. A driver knows the seam and not its neighbours; each says in prose what it guarantees, and every
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
-import type { JwtPolicy, UpstreamPolicy } from './core/policy.ts'
+import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, MessageState, NewMessage } from './core/message.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
@@ -294,6 +294,42 @@ export interface LockStore {
   /** false while the breaker is open or there is no Redis. */
   available: () => boolean
   close: () => Promise<void>
+}
+
+// ---------------------------------------------------------------- marks of mode drop
+
+export type MarkResult =
+  /** Nothing stood there (or my own, whose reply was lost): it stands now under my token. */
+  | 'marked'
+  /** Somebody forwards it just now. */
+  | 'running'
+  /** It was forwarded within the window. */
+  | 'done'
+
+/**
+ * Which events have gone through of late: at most one mark for each record id, with an end. Times count on the store's own
+ * clock.
+ *
+ * A driver guarantees: of all that mark one id at the same moment exactly one is told 'marked', and nobody else until that mark
+ * is removed or over. It is removed by nobody but its own token. Rejections are {@link StoreUnavailable} (`inDoubt`: it may have
+ * been applied, or may yet be) and StoreOverloaded (no room: nothing was written). A filter is weaker: it knows no `running`, so
+ * that all who come before the first is done are told 'marked', and at its error rate an id that never came is told 'done'.
+ */
+export interface MarkStore {
+  readonly name: 'memory' | 'sqlite' | 'postgres' | 'redis' | 'bloom'
+  mark: (id: Buffer, token: Buffer, as: 'running' | 'done', keepMs: number) => Promise<MarkResult>
+  /** It has gone through. Whatever stands there, this is as true: it replaces another's mark too. */
+  done: (id: Buffer, token: Buffer, keepMs: number) => Promise<void>
+  /** Nothing under this token stands there any more, if it was this one's. false: this store cannot take a mark back. */
+  remove: (id: Buffer, token: Buffer) => Promise<boolean>
+}
+
+/** All stores of marks of a process. */
+export interface Marks {
+  /** This route's. The same one for as long as its policy stands; a reload that changes the policy may begin with an empty one. */
+  of: (route: string, policy: DropPolicy) => MarkStore
+  /** Deletes what is over in the database, at most `limit`. Returns how many. */
+  sweep: (limit: number) => Promise<number>
 }
 
 // ---------------------------------------------------------------- the upstream

@@ -7,11 +7,14 @@ import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { StartError, StoreUnavailable } from './errors.ts'
-import type { Lapsed, LockStore, Log, Meter, RecordStore } from './ports.ts'
+import type { Lapsed, Log, Meter, RecordStore } from './ports.ts'
 import { LateInbox } from './store/late-inbox.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
+import { RouteMarks } from './store/marks.ts'
+import type { DatabaseMarks } from './store/marks.ts'
 import { connectPostgres } from './store/postgres/open.ts'
 import type { PostgresConnection, PostgresRecordStore } from './store/postgres/open.ts'
+import type { RedisLocks } from './store/redis/locks.ts'
 import { openRedis } from './store/redis/open.ts'
 import { openSqlite } from './store/sqlite/store.ts'
 import type { SqliteStore } from './store/sqlite/store.ts'
@@ -32,6 +35,7 @@ export class Stores {
   readonly records: LateRecords
   readonly locks = new LateLocks()
   readonly inbox: LateInbox
+  readonly marks: RouteMarks
   readonly wantsRedis: boolean
   /** For the banner. */
   readonly where: readonly string[]
@@ -69,6 +73,7 @@ export class Stores {
     this.records = new LateRecords(postgres === null ? 'sqlite' : 'postgres')
     this.inbox = new LateInbox(this.records.name)
     this.wantsRedis = postgres !== null && redis !== null
+    this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
     this.where = whereOf(config)
   }
 
@@ -111,15 +116,16 @@ export class Stores {
     }
   }
 
-  #become (records: RecordStore): void {
+  #become (records: RecordStore & { readonly marks: DatabaseMarks }): void {
     this.records.become(records)
     this.opened = true
     this.#refusal = null
     const locks = this.#openLocks(records.installation)
     if (locks !== null) this.locks.become(locks)
+    this.marks.become(records.marks, locks)
   }
 
-  #openLocks (installation: string): LockStore | null {
+  #openLocks (installation: string): RedisLocks | null {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { call } from './harness/call.ts'
 import { startProcess } from './harness/process-gateway.ts'
 import { startWitness } from './harness/witness.ts'
 
@@ -68,6 +69,22 @@ test('every problem that the gateway answers with stands in the documents', asyn
   const { PROBLEMS } = await import('../src/core/problems.ts')
   const text = PAGES.map(read).join('\n')
   assert.deepEqual(Object.keys(PROBLEMS).filter(code => !text.includes(`\`${code}\``)), [])
+})
+
+test('the configuration that docs/drop.md shows drops duplicates, in the database and in a filter', async t => {
+  const witness = await startWitness()
+  t.after(() => witness.close())
+  const shown = /```yaml\n([\s\S]*?)```/.exec(read('docs/drop.md'))?.[1] ?? ''
+  const config = shown.replace('http://127.0.0.1:3000', witness.url)
+  assert.notEqual(config, shown)
+  const { url } = await startProcess(t, { config, args: ['--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
+  const told: unknown[] = []
+  for (const [path, body] of [['/v1/metrics', '{"id":"a"}'], ['/v1/metrics', '{"id":"a","sent":"again"}'], ['/v1/metrics', '{"id":"b"}'], ['/v1/clicks', 'x'], ['/v1/clicks', 'x'], ['/v1/clicks', 'y']] as const) {
+    const { status, headers } = await call(url, path, { body, headers: { 'Content-Type': 'application/json' } })
+    told.push([status, headers['idempotency-status']])
+  }
+  assert.deepEqual(told, [[201, 'executed'], [202, 'duplicate'], [201, 'executed'], [201, 'executed'], [200, 'duplicate'], [201, 'executed']])
+  assert.equal(witness.seen.length, 4)
 })
 
 test('the configuration that deploy/compose.yaml mounts is one that serve takes', async () => {

@@ -34,5 +34,7 @@ async function sweep (gateway: Gateway): Promise<boolean> {
     if (state === 'indeterminate') log.error({ count }, 'unresolved records reached the end of unknownRetention and were forgotten')
   }
   meter.unresolved(await records.unresolved())
-  return lapsed === BATCH_MAX || swept >= BATCH_MAX
+  const marks = await gateway.world.marks.sweep(BATCH_MAX)
+  if (marks > 0) meter.swept('mark', marks)
+  return lapsed === BATCH_MAX || swept >= BATCH_MAX || marks === BATCH_MAX
 }

@@ -1,5 +1,6 @@
 /** `onceway check`: every mistake of a configuration at once; what it means in full; what a change of it would orphan. */
 import { orphans } from '../config/against.ts'
+import { dropWarnings } from '../config/drop.ts'
 import { load } from '../config/load.ts'
 import { printConfig } from '../config/print.ts'
 import { ConfigInvalid, problemLine } from '../config/problem.ts'
@@ -32,6 +33,7 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   const against = textOption(options, 'against')
   if (options.values.print === true) terminal.out(printConfig(loaded.effective).trimEnd())
   else terminal.out(`${file} is right: ${loaded.config.routes.length} routes, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
+  dropWarnings(loaded.config.routes).forEach((sentence) => { terminal.err(sentence) })
   if (against === undefined) return 0
   const old = tryLoad(against, terminal)
   if (old === null) return 2

@@ -32,7 +32,9 @@ function storeOf ({ stores: { postgres }, dataDir }: Config): string {
 function changed (old: GuardedRoute, routes: readonly Route[]): string[] {
   const now = guarded(routes).find(({ name }) => name === old.name)
   if (now === undefined) return [gone(old, routes)]
+  const [from, to] = [marksText(old), marksText(now)]
   const reasons = [
+    ...(from === to ? [] : [`what has been done is looked for in ${to} instead of ${from}`]),
     ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources) ? [] : [`the key is read from ${sourcesText(now)} instead of ${sourcesText(old)}`]),
     ...(old.idempotency.key.syntax === 'lenient' && now.idempotency.key.syntax === 'strict' ? ['keys that are not quoted are refused now'] : []),
     ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now)} instead of ${scopeText(old)}`]),
@@ -56,6 +58,12 @@ function gone (old: GuardedRoute, routes: readonly Route[]): string {
   if (heir !== undefined) return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now.`
   const open = routes.some(({ name, idempotency }) => name === old.name && idempotency === null)
   return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.`
+}
+
+/** Where a duplicate is looked for. A filter's size is part of it. */
+function marksText ({ idempotency: { drop } }: GuardedRoute): string {
+  if (drop === null) return 'records'
+  return drop.store.kind === 'bloom' ? `a filter (capacity ${drop.store.capacity}, errorRate ${drop.store.errorRate}, window ${drop.windowMs} ms)` : `marks (${drop.store.kind})`
 }
 
 function sourcesText ({ idempotency: { key: { sources } } }: GuardedRoute): string {

@@ -5,6 +5,7 @@ import type { KeySource } from '../core/key-sources.ts'
 import type { RouteMatch } from '../core/policy.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
+import { checkDrop } from './drop.ts'
 import { checkInbox } from './inbox.ts'
 import { checkProbe } from './probe.ts'
 import { readKeySources } from './key-source.ts'
@@ -22,9 +23,11 @@ interface Surroundings {
   readonly base: string
   /** null: the upstream is not known. */
   readonly upstreamTimeoutMs: number | null
+  /** There is a Redis, and a Postgres that it is used with. */
+  readonly redis: boolean
 }
 
-export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs }: Surroundings): Mistake[] {
+export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, redis }: Surroundings): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, ...rest]
   const key = readKeySources(policy.key.from)
   const scope = readScope(policy.scope)
@@ -36,6 +39,7 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...('value' in key ? checkWindow(key.value, policy, path) : []),
     ...checkTimes(policy, path, upstreamTimeoutMs),
     ...checkProbe(policy, path, upstreamTimeoutMs),
+    ...checkDrop(policy, path, redis),
     ...checkInbox(policy, path)
   ]
 }

@@ -142,6 +142,7 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
         path: [...path, 'idempotency'],
         match: sound([...path, 'match', 'path']) ? route.match : { path: '' },
         base,
+        redis: file.stores?.redis !== undefined && file.stores.postgres !== undefined,
         upstreamTimeoutMs: upstream === undefined || !sound(['upstreams', route.upstream]) ? null : parseDuration(upstream.timeout)
       }))
   ]

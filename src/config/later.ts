@@ -19,8 +19,7 @@ const IDEMPOTENCY = ['routes', '*', 'idempotency'] as const
 
 const LATER: readonly Later[] = [
   { path: ['drop'] },
-  { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe', 'drop'), instead: 'write enforce' },
-  { path: [...IDEMPOTENCY, 'drop'] },
+  { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe'), instead: 'write enforce, drop or inbox' },
   { path: [...IDEMPOTENCY, 'scope'], when: isLaterScope, instead: 'use header:, cookie:, jwt: or const: parts' }
 ]
 

@@ -7,6 +7,7 @@ import { routeMatch } from './check-route.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
 import { inboxOf } from './inbox.ts'
 import { issuedKeysOf, jwtOf } from './issued-keys.ts'
+import { dropOf } from './drop.ts'
 import { probeOf } from './probe.ts'
 import { keyHeaderOf, readKeySources } from './key-source.ts'
 import { redisOf } from './redis.ts'
@@ -58,6 +59,7 @@ export function spreadProfiles (tree: unknown): void {
   for (const route of routes) {
     const policy = valueAt(route, ['idempotency'])
     if (isTree(policy) && policy.profile === 'relay') underlay(policy, RELAY_DEFAULTS)
+    if (isTree(policy) && policy.mode === 'drop') policy.drop ??= {}
   }
 }
 
@@ -117,11 +119,13 @@ function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Ro
 function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstreamTimeoutMs }: Omit<Around, 'upstreams'> & { readonly upstreamTimeoutMs: number }): IdempotencyPolicy {
   return {
     profile: file.profile,
+    drop: dropOf(file),
     key: keyOf(file.key, file.retention),
     scope: sound(readScope(file.scope)),
     jwt: jwtOf(file.jwt, base),
     issued: file.key.issued === 'required' ? issuedKeys : null,
-    fingerprint: fingerprintOf(file),
+    // An event is its key: nothing is compared, and so nothing is hashed.
+    fingerprint: file.mode === 'drop' ? { of: [], body: 'none' } : fingerprintOf(file),
     inFlight: { waitMs: ms(file.inFlight.wait), status: file.inFlight.status },
     answerWithinMs: ms(file.answerWithin),
     unknown: file.unknown,

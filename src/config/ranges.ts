@@ -28,6 +28,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'probe.confirmAfter': { min: '10ms', max: '30d' },
   'probe.interval': { min: '10ms', max: '24h' },
   'probe.giveUpAfter': { min: '10ms', max: '3660d' },
+  'drop.window': { min: '1s', max: '366d' },
   'inFlight.wait': { min: '0s', max: '24h' },
   'keep.requestBytesMax': { min: '1B', max: '256MiB', why: 'guarded bodies are held in memory' },
   'keep.responseBytesMax': { min: '0B', max: '64MiB', why: 'kept answers are held in memory and in a row' },

@@ -64,7 +64,7 @@ function typeText (node: SchemaNode): string {
   if (node.enum !== undefined) return node.enum.map((value) => `\`${String(value)}\``).join(', ')
   if (node.pattern?.includes('(ms|s|m|h|d)') === true) return 'duration'
   if (node.pattern?.includes('KiB') === true) return 'size'
-  const words: Record<string, string> = { string: 'text', integer: 'number', boolean: 'true or false', array: 'list', object: 'map' }
+  const words: Record<string, string> = { string: 'text', integer: 'number', number: 'number', boolean: 'true or false', array: 'list', object: 'map' }
   return words[node.type ?? ''] ?? 'any'
 }
 

@@ -3,13 +3,13 @@ import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
 
-const Secret = Type.Optional(Type.String({ minLength: 1, maxLength: 1024 }))
+const Secret = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description }))
 
 const Verify = Type.Object({
   scheme: Type.Enum(['standard-webhooks', 'stripe', 'github', 'shopify', 'hmac'], { description: 'How the sender signs. hmac: as `hmac` says.' }),
-  secret: Secret,
+  secret: Secret('What the sender signs with.'),
   secretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret.' })),
-  previousSecret: Secret,
+  previousSecret: Secret('The secret before it, while senders change over.'),
   previousSecretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret before it.' })),
   tolerance: duration('5m', 'How old a signature that has a time may be when the request arrives here.'),
   hmac: Type.Optional(Type.Object({

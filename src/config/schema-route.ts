@@ -4,6 +4,7 @@
  */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
+import { Drop } from './drop.ts'
 import { Inbox } from './schema-inbox.ts'
 import { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
 import { DURATION_PATTERN } from './units.ts'
@@ -99,7 +100,8 @@ export const Scope = (description: string) =>
 
 const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
-  mode: Type.Enum(['enforce', 'inbox'], { default: 'enforce', description: 'enforce: the protocol in full. inbox: accepted with 202 and delivered until it is done.' }),
+  mode: Type.Enum(['enforce', 'drop', 'inbox'], { default: 'enforce', description: 'enforce: the protocol in full. drop: the first event of a window goes through, its duplicates do not, and nothing is replayed. inbox: accepted with 202 and delivered until it is done.' }),
+  drop: Type.Optional(Drop),
   async: Type.Enum(['refused', 'allowed'], { default: 'refused', description: 'allowed: a client of this route may ask for the inbox by `Prefer: respond-async`.' }),
   inbox: Type.Optional(Inbox),
   key: Key,

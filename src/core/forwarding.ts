@@ -25,8 +25,10 @@ export interface PassthroughAdditions {
 }
 
 export interface GuardedAdditions extends PassthroughAdditions {
-  /** Its id in base64url; null: there is none. */
-  readonly record: { readonly id: string, readonly attempt: number } | null
+  /** Its id in base64url; null: there is none. `attempt` null: nobody counts them. */
+  readonly record: { readonly id: string, readonly attempt: number | null } | null
+  /** Mode drop: it went through before. */
+  readonly duplicate?: boolean
   /** Lower case. */
   readonly keyHeader: string
   readonly forwardKey: boolean
@@ -49,7 +51,9 @@ export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): 
     if (trail.takes(lower, value) || listed.has(lower) || isRemoved(lower, add)) continue
     if (lower === 'host' ? add.host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
   }
-  if (add.record !== null) sent.push('Onceway-Key', add.record.id, 'Idempotency-Attempt', String(add.record.attempt))
+  if (add.record !== null) sent.push('Onceway-Key', add.record.id)
+  if (add.record?.attempt != null) sent.push('Idempotency-Attempt', String(add.record.attempt))
+  if (add.duplicate === true) sent.push('Onceway-Duplicate', 'true')
   // What comes is kept and replayed as it is, to clients that may not know the coding the first one asked for.
   if (!trail.replaces('accept-encoding')) sent.push('Accept-Encoding', 'identity')
   for (const [name, value] of trail.fields()) sent.push(name, value)

@@ -103,8 +103,28 @@ export interface ReleasePolicy {
   readonly status: number
 }
 
+/** Where a route keeps its marks. `capacity`: entries; of a filter, in one window. */
+export type DropStore =
+  | { readonly kind: 'redis' | 'database' }
+  | { readonly kind: 'memory', readonly capacity: number }
+  | { readonly kind: 'bloom', readonly capacity: number, readonly errorRate: number }
+
+/** Mode drop: the first event of a window goes through, its duplicates do not. Nothing is replayed. */
+export interface DropPolicy {
+  readonly store: DropStore
+  readonly windowMs: number
+  /** after: marked when it is done; may double, is never lost. before: marked when it is sent; may be lost, never doubles. */
+  readonly mark: 'after' | 'before'
+  /** flag: duplicates are forwarded too, with `Onceway-Duplicate: true`. */
+  readonly onDuplicate: 'drop' | 'flag'
+  /** What a duplicate is answered with. */
+  readonly status: number
+}
+
 export interface IdempotencyPolicy {
   readonly profile: Profile
+  /** Not null: mode drop. */
+  readonly drop: DropPolicy | null
   readonly key: KeyPolicy
   readonly scope: ScopePolicy
   readonly jwt: JwtPolicy | null

@@ -190,7 +190,7 @@ export async function execute (gateway: Gateway, execution: Execution): Promise<
   steps.attempt = execution.attempt
   gateway.leases.hold(execution)
   const sentAt = clock.monotonicMs()
-  const result = await send(gateway, execution)
+  const result = await send(gateway, execution, () => maySend(gateway, execution))
   steps.upstreamMs = clock.monotonicMs() - sentAt
   gateway.world.meter.upstream(execution.visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
   await settleSending(gateway, execution, result)
@@ -210,7 +210,19 @@ async function claimInTime (gateway: Gateway, execution: Execution): Promise<Ver
   return { kind: 'unavailable', nothingKnows: false }
 }
 
-async function send (gateway: Gateway, execution: Execution): Promise<UpstreamResult> {
+/** What of an execution its sending touches; one of mode drop has no more. */
+export interface Forwarding {
+  readonly visit: Visit
+  /** null: nobody counts them. */
+  readonly attempt: number | null
+  /** Went through before: the upstream is told. */
+  readonly duplicate?: boolean
+  sending: Sending | null
+  bufferedBytes: number
+}
+
+/** `maySend`: asked at the last point before the first byte. */
+export async function send (gateway: Gateway, execution: Forwarding, maySend: () => boolean): Promise<UpstreamResult> {
   const { visit } = execution
   const { clock, upstream } = gateway.world
   const { route, asked } = visit
@@ -220,6 +232,7 @@ async function send (gateway: Gateway, execution: Execution): Promise<UpstreamRe
     target: asked.target,
     headers: guardedRequestHeaders(visit.rawHeaders, {
       record: { id: visit.name, attempt: execution.attempt },
+      duplicate: execution.duplicate ?? false,
       requestId: visit.requestId,
       keyHeader: route.idempotency.key.header,
       forwardKey: route.idempotency.forwardKey,
@@ -231,7 +244,7 @@ async function send (gateway: Gateway, execution: Execution): Promise<UpstreamRe
     body: asked.body,
     responseBytesMax: route.idempotency.keep.responseBytesMax,
     reserve: bytes => reserve(gateway, execution, bytes)
-  }, () => maySend(gateway, execution))
+  }, maySend)
   execution.sending = sending
   const cancelTimer = clock.after(route.upstream.timeoutMs, () => sending.cancel('UPSTREAM_TIMEOUT', true))
   try {
@@ -241,7 +254,7 @@ async function send (gateway: Gateway, execution: Execution): Promise<UpstreamRe
   }
 }
 
-function reserve (gateway: Gateway, execution: Execution, bytes: number): boolean {
+function reserve (gateway: Gateway, execution: Forwarding, bytes: number): boolean {
   if (!gateway.buffered.reserve(bytes)) return false
   execution.bufferedBytes += bytes
   return true
@@ -262,7 +275,7 @@ function maySend (gateway: Gateway, execution: Execution): boolean {
 
 async function sendUnprotected (gateway: Gateway, execution: Execution): Promise<void> {
   gateway.world.log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'stores are down and the route says onStoreDown: forward; sent without protection')
-  const result = await send(gateway, execution)
+  const result = await send(gateway, execution, () => maySend(gateway, execution))
   execution.ending.resolve(unprotectedEnding(execution, result))
 }
 

@@ -10,6 +10,7 @@ import type { Copy, Lapsed, SettleResult } from '../ports.ts'
 import { Budget } from './budget.ts'
 import { CallerPlaces } from './caller-places.ts'
 import { Contact } from './contact.ts'
+import { Droppings } from './droppings.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
 import { Executions } from './executions.ts'
@@ -40,6 +41,8 @@ export interface ClockReading { readonly monotonicMs: number, /** Wall clock min
 export class Gateway {
   world: World
   readonly executions = new Executions()
+  /** The same of mode drop. */
+  readonly droppings = new Droppings()
   readonly recent: RecentAnswers
   readonly leases: Leases
   readonly contact: Contact
@@ -78,6 +81,9 @@ export class Gateway {
     this.buffered = new Budget(world.limits.bufferedBytes)
     this.unsettled = new Budget(world.limits.unsettledBytes)
   }
+
+  /** Executions of both modes: what limits.executions bounds, and what a drain waits for. */
+  get underWay (): number { return this.executions.size + this.droppings.size }
 
   /**
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
@@ -243,13 +249,13 @@ export class Gateway {
   /** Resolves when no execution is left, or after `ms`. */
   async idle (ms: number): Promise<boolean> {
     const endsAtMs = this.world.clock.monotonicMs() + ms
-    while (!this.stopped && this.executions.size > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
-    return this.executions.size === 0
+    while (!this.stopped && this.underWay > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
+    return this.underWay === 0
   }
 
   /** The drain is over: what is unsent is released, what was sent is settled as indeterminate, those who wait are answered. */
   cutOff (): void {
-    for (const execution of this.executions.all()) {
+    for (const execution of [...this.executions.all(), ...this.droppings.all()]) {
       execution.cancelled = true
       execution.sending?.cancel('DRAIN', true)
     }

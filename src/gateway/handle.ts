@@ -8,17 +8,14 @@ import { sameRequest } from '../core/fingerprint.ts'
 import { admit, keyedBy, keyRefusal } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
 import { verdictWithoutClaim } from './claiming.ts'
+import { passOnce } from './dropping.ts'
 import type { Ending, Execution, Verdict, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
-import { OUT_OF_PATIENCE, within, withinOrGone } from './patience.ts'
+import { enterWait, leaveWait, OUT_OF_PATIENCE, POLL_FIRST_MS, POLL_LONGEST_MS, within, withinOrGone } from './patience.ts'
 import type { RecentAnswer } from './recent.ts'
 import type { Watch } from './watches.ts'
-
-/** Polling for an execution in another process: quick at first, for most end soon; then once a second. */
-const POLL_FIRST_MS = 250
-const POLL_LONGEST_MS = 1_000
 
 export async function handle (gateway: Gateway, request: GuardedRequest): Promise<Outcome> {
   const policy = request.route.idempotency
@@ -29,7 +26,7 @@ export async function handle (gateway: Gateway, request: GuardedRequest): Promis
   if (admission.kind !== 'visit') return admission.outcome
   const { visit } = admission
   try {
-    return await attend(gateway, visit)
+    return policy.drop === null ? await attend(gateway, visit) : await passOnce(gateway, visit, policy.drop)
   } finally {
     visit.holding.release()
   }
@@ -70,7 +67,7 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   const running = gateway.executions.get(visit.name)
   if (running !== undefined) return join(gateway, visit, running, patienceMs)
   if (gateway.refusing) return withoutClaim(gateway, visit, { kind: 'rejected', code: 'draining', close: true })
-  if (gateway.unsettled.full || gateway.executions.size >= gateway.world.limits.executions) return withoutClaim(gateway, visit, rejected('overloaded'))
+  if (gateway.unsettled.full || gateway.underWay >= gateway.world.limits.executions) return withoutClaim(gateway, visit, rejected('overloaded'))
   return begin(gateway, visit)
 }
 
@@ -135,18 +132,6 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
   const ending = await withinOrGone(gateway.world.clock, patienceMs, execution.ending.promise, visit.gone())
   const outcome = ending === OUT_OF_PATIENCE ? null : fromEndingOfAnother(ending)
   return outcome ?? inFlight(gateway, execution, false)
-}
-
-function enterWait (gateway: Gateway): boolean {
-  if (gateway.waiters >= gateway.world.limits.waiters) return false
-  gateway.waiters++
-  gateway.world.meter.waiters(1)
-  return true
-}
-
-function leaveWait (gateway: Gateway): void {
-  gateway.waiters--
-  gateway.world.meter.waiters(-1)
 }
 
 // ---------------------------------------------------------------- what it comes to

@@ -17,21 +17,25 @@ export type Outcome =
   /** A stored answer: kept headers only. */
   | { readonly kind: 'replayed', readonly answer: Answer, readonly expiresAtMs: number }
   /** Too large to keep, or a stream: already settled as consumed (`stored`), given whole to the first requester only. */
-  | { readonly kind: 'streamed', readonly status: number, readonly headers: RawHeaders, readonly body: AnswerBody, readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected' | 'ignored', readonly stored: boolean }
+  | { readonly kind: 'streamed', readonly status: number, readonly headers: RawHeaders, readonly body: AnswerBody, readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected', readonly stored: boolean }
   /** The upstream's answer says that nothing was done (or the route allows a second sending): the key is free again. */
   | { readonly kind: 'released', readonly answer: Answer }
   /** A hop's answer that does not know: given as it came, the record is indeterminate. */
   | { readonly kind: 'hop', readonly answer: Answer }
-  /** Passed on without a record: what the route's preset does not guard. */
-  | { readonly kind: 'ignored', readonly answer: Answer }
   /** Sent without protection, because the route says so and the stores are down. */
   | { readonly kind: 'unprotected', readonly answer: Answer }
   | { readonly kind: 'in-flight', readonly retryAfterMs: number, readonly starter: boolean, /** In another process. */ readonly elsewhere: boolean }
   | { readonly kind: 'mismatch' }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   | { readonly kind: 'not-kept', readonly originalStatus: number }
-  /** Certainly not sent: refused, DNS, TLS. */
-  | { readonly kind: 'unsent', readonly code: string }
+  /** Certainly not sent: refused, DNS, TLS. `lost`: and a retry will not be sent either (mode drop, marked before). */
+  | { readonly kind: 'unsent', readonly code: string, readonly lost?: boolean }
+  /** Mode drop: it went through before, and goes no further. */
+  | { readonly kind: 'duplicate', readonly status: number }
+  /** The upstream's answer, kept by nobody: mode drop, and (`ignored`) what the route's preset does not guard. `flagged`: to a duplicate that was forwarded as one. */
+  | { readonly kind: 'passed', readonly status: number, readonly headers: RawHeaders, readonly body: Buffer | AnswerBody, readonly as: 'executed' | 'released' | 'indeterminate' | 'unprotected' | 'flagged' | 'ignored' }
+  /** Of the same: sent, or possibly sent, and no whole answer came. `again`: a retry is forwarded. */
+  | { readonly kind: 'lost', readonly timedOut: boolean, readonly again: boolean }
   /** The arbiter cannot be reached; nothing was sent. */
   | { readonly kind: 'unavailable' }
 

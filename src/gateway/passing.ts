@@ -5,7 +5,6 @@
 import { answerHeaders, guardedRequestHeaders } from '../core/headers.ts'
 import type { GuardedRequest } from './admission.ts'
 import type { Gateway } from './gateway.ts'
-import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 
 export async function passOn (gateway: Gateway, { route, method, target, rawHeaders, requestId, forwarded, steps }: GuardedRequest, body: Buffer): Promise<Outcome> {
@@ -30,9 +29,9 @@ export async function passOn (gateway: Gateway, { route, method, target, rawHead
   try {
     const result = await sending.result
     switch (result.kind) {
-      case 'answer': return { kind: 'ignored', answer: { ...result.answer, headers: answerHeaders(result.answer.headers) } }
-      case 'stream': return { kind: 'streamed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'ignored', stored: false }
-      case 'lost': return rejected(result.timedOut ? 'upstream-timeout' : 'upstream-failed')
+      case 'answer': return { kind: 'passed', status: result.answer.status, headers: answerHeaders(result.answer.headers), body: result.answer.body, as: 'ignored' }
+      case 'stream': return { kind: 'passed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'ignored' }
+      case 'lost': return { kind: 'lost', timedOut: result.timedOut, again: true }
       case 'unsent': return { kind: 'unsent', code: result.code }
     }
   } finally {

@@ -2,6 +2,7 @@
  * Waiting with an end. Never cancels what it waits for: an execution goes on behind whoever has stopped waiting (E1).
  */
 import type { Clock } from '../ports.ts'
+import type { Gateway } from './gateway.ts'
 
 export const OUT_OF_PATIENCE = Symbol('out of patience')
 
@@ -27,4 +28,21 @@ export async function withinOrGone<T> (clock: Clock, ms: number, promise: Promis
 
 export async function pause (clock: Clock, ms: number): Promise<void> {
   await new Promise<void>(resolve => { clock.after(ms, resolve) })
+}
+
+/** Polling for an execution in another process: quick at first, for most end soon; then once a second. */
+export const POLL_FIRST_MS = 250
+export const POLL_LONGEST_MS = 1_000
+
+/** false: as many wait already as may. */
+export function enterWait (gateway: Gateway): boolean {
+  if (gateway.waiters >= gateway.world.limits.waiters) return false
+  gateway.waiters++
+  gateway.world.meter.waiters(1)
+  return true
+}
+
+export function leaveWait (gateway: Gateway): void {
+  gateway.waiters--
+  gateway.world.meter.waiters(-1)
 }

@@ -4,7 +4,7 @@
  */
 import type { GuardedRoute, IdempotencyPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
-import type { Clock, InboxStore, LockStore, Log, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
+import type { Clock, InboxStore, LockStore, Log, Marks, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
 
 export interface GatewayLimits {
   /** Executions under way in this process; beyond: 503 before any claim. */
@@ -28,6 +28,8 @@ export interface World {
   readonly records: RecordStore
   readonly locks: LockStore
   readonly inbox: InboxStore
+  /** Of the routes with mode drop. */
+  readonly marks: Marks
   readonly upstream: Upstream
   readonly tokens: TokenVerifier
   readonly clock: Clock

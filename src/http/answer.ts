@@ -41,13 +41,15 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'released': return released(outcome.answer, context)
     case 'hop': return asItCame(outcome.answer, 'indeterminate')
     case 'unprotected': return asItCame(outcome.answer, 'unprotected')
-    case 'ignored': return asItCame(outcome.answer, 'ignored')
     case 'rejected': return refusal(context, outcome)
     case 'in-flight': return inFlight(outcome, context)
     case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch' })
     case 'unknown': return unknown(outcome.timedOut, context)
     case 'not-kept': return notKept(outcome.originalStatus, context)
-    case 'unsent': return problemReply('upstream-unreachable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: 'unsent' })
+    case 'unsent': return problemReply('upstream-unreachable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: 'unsent', ...(outcome.lost === true ? { detail: LOST } : {}) })
+    case 'duplicate': return { status: outcome.status, headers: ['Idempotency-Status', 'duplicate'], body: Buffer.alloc(0), close: false, outcome: 'duplicate', problem: null }
+    case 'passed': return passed(outcome)
+    case 'lost': return lost(outcome, context)
     case 'unavailable': return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable' })
   }
 }
@@ -99,6 +101,10 @@ function asItCame (answer: Answer, mark: string): Reply {
   return { status: answer.status, headers: [...answer.headers, 'Idempotency-Status', mark], body: answer.body, close: false, outcome: mark, problem: null }
 }
 
+function passed ({ status, headers, body, as }: Extract<Outcome, { kind: 'passed' }>): Reply {
+  return { status, headers: [...headers, 'Idempotency-Status', as === 'flagged' ? 'duplicate' : as], body, close: false, outcome: as, problem: null }
+}
+
 /** api: a problem with the original status. relay: the original status itself, so that the message counts as what it became. */
 function notKept (originalStatus: number, context: ReplyContext): Reply {
   if (context.route.idempotency.profile === 'relay') {
@@ -121,6 +127,23 @@ function unknown (timedOut: boolean, context: ReplyContext): Reply {
   if (profile === 'relay') return problemReply('outcome-unknown', context, { status: PROBLEMS['outcome-unknown'].status.relay, retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'indeterminate', outcome: 'outcome-unknown' })
   return problemReply('outcome-unknown', context, { status: timedOut ? 504 : 502, mark: 'indeterminate', outcome: 'outcome-unknown' })
 }
+
+/** As on a route that passes through: nobody holds this event, and nobody says that it is not sent again. `again`: it is. */
+function lost ({ timedOut, again }: Extract<Outcome, { kind: 'lost' }>, context: ReplyContext): Reply {
+  const code = timedOut ? 'upstream-timeout' : 'upstream-failed'
+  const relay = context.route.idempotency.profile === 'relay'
+  const then = again ? 'A retry with the same key is passed on again.' : 'A retry with the same key is not passed on.'
+  return problemReply(code, context, {
+    mark: 'indeterminate',
+    outcome: code,
+    detail: `${PROBLEMS[code].detail} ${then}`,
+    ...(relay ? { status: RELAY_RETRIES, retryAfterSeconds: RETRY_SOON_SECONDS } : {})
+  })
+}
+
+/** The one status that every relay retries. */
+const RELAY_RETRIES = 503
+const LOST = 'No connection to the service could be made. Nothing was sent, and this route had marked the event before: a retry with the same key is not passed on.'
 
 function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'rejected' }>): Reply {
   const reply = problemReply(outcome.code, context, {

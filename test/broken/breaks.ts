@@ -25,9 +25,24 @@ export interface Break {
 /** The ways in which middlewares that were read do lie: each must be caught by the chaos run and by the simulation. */
 export const LIES = ['release-on-disconnect', 'skip-claim', 'accept-any-owner', 'settle-after-answer', 'ignore-lease', 'reread-in-doubt', 'replay-unsettled'] as const
 
+/** The same for mode drop: caught by the chaos run. */
+export const DROP_LIES = ['done-before-the-answer', 'remove-any-mark'] as const
+
 export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
+  {
+    name: 'done-before-the-answer',
+    does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',
+    breaks: ['D1'],
+    patches: [{ file: 'gateway/marking.ts', find: "policy.mark === 'before' ? ['done', policy.windowMs]", replace: "policy.mark !== null ? ['done', policy.windowMs]" }]
+  },
+  {
+    name: 'remove-any-mark',
+    does: 'takes back whatever mark stands there, whoever has made it',
+    breaks: ['D2'],
+    patches: [{ file: 'store/postgres/marks.ts', find: 'on m.id = w.id and m.token = w.token', replace: 'on m.id = w.id and w.token is not null' }]
+  },
   {
     name: 'release-on-disconnect',
     does: 'gives the key free when the first requester leaves while its request is being executed',

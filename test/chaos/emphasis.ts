@@ -2,7 +2,7 @@
  * What a run leans on so that one particular lie shows within seconds: the faults under which it is told, and customers
  * who ask at the right moment. Used on broken builds only; the sound one is met by everything.
  */
-import type { LIES } from '../broken/breaks.ts'
+import type { DROP_LIES, LIES } from '../broken/breaks.ts'
 import type { FaultKind } from './faults.ts'
 import type { Found } from './judge.ts'
 import type { PlannedFault } from './plan.ts'
@@ -22,7 +22,7 @@ function inTurn (kind: FaultKind, atMs: readonly number[], forMs: number): Plann
   return atMs.map((at, index) => ({ atMs: at, kind, gateway: index % 2, forMs, room: `${kind}-${index % 2}`, force: 1 }))
 }
 
-export const HUNTS: Readonly<Record<typeof LIES[number], Hunt>> = {
+export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[number], Hunt>> = {
   'release-on-disconnect': {
     seconds: 3,
     emphasis: { cards: { 'client-link-cut': 1 }, pace: 'slow', habits: { ...CROWD, leaveShare: 0.3 } },
@@ -49,6 +49,17 @@ export const HUNTS: Readonly<Record<typeof LIES[number], Hunt>> = {
     seconds: 9,
     emphasis: { plan: inTurn('gateway-freeze-long', [1_500, 6_500], 2_800), connections: 1, pace: 'slow', habits: { ...CROWD, keysPerSecond: 25, routes: { retry: 1 } } },
     breaks: ['I2', 'I4']
+  },
+  'done-before-the-answer': {
+    seconds: 3,
+    emphasis: { cards: { 'upstream-500': 1 }, pace: 'slow', habits: { ...CROWD, routes: { drop: 1, 'drop-redis': 1 } } },
+    breaks: ['D1']
+  },
+  // A mark that nobody answered for is taken back twice; by then the next one has made its own.
+  'remove-any-mark': {
+    seconds: 8,
+    emphasis: { cards: { 'postgres-link-black-hole': 1 }, lengths: { 'postgres-link-black-hole': [700, 1_200] }, pauseMs: 300, habits: { ...CROWD, comesBackShare: 0.9, routes: { drop: 1 } } },
+    breaks: ['D2']
   },
   // The statement arrives when its sender has looked, seen nothing, and gone; and nobody asks for the key again.
   'reread-in-doubt': {

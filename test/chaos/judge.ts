@@ -8,6 +8,8 @@ import type { Violation } from '../harness/checker.ts'
 import type { FinalRow, HistoryEvent, Rules } from '../harness/history.ts'
 import { eventOf } from './audit.ts'
 import type { Written } from './audit.ts'
+import { judgeDrop } from './judge-drop.ts'
+import type { DropRule } from './judge-drop.ts'
 import type { Incarnation } from './gateways.ts'
 import { askedOf } from './ledger.ts'
 import { ANSWER_WITHIN_MS, CLAIM_TIMEOUT_MS, meaningOf, RETENTION_MS, routeNamed } from './routes.ts'
@@ -16,7 +18,7 @@ import type { Stamp } from './stamps.ts'
 import type { Executed, Replied, WitnessLine } from './witness.ts'
 
 /** P6: no numbered invariant, and the same promise: "not known" is never said of what was not sent by somebody who lives. */
-export interface Found extends Omit<Violation, 'invariant'> { readonly invariant: Violation['invariant'] | 'P6' }
+export interface Found extends Omit<Violation, 'invariant'> { readonly invariant: Violation['invariant'] | 'P6' | DropRule }
 
 export interface Evidence {
   readonly events: readonly HistoryEvent[]
@@ -38,6 +40,8 @@ export interface Judgement {
   /** Sendings of a process that had just been woken, after a later claim: not judged (protocol §10). */
   readonly excused: number
   readonly executions: number
+  /** Events of mode drop that went through once more after their senders had been told that they were done, by route. */
+  readonly doubled: ReadonlyMap<string, number>
   readonly historyOf: (record: string) => HistoryEvent[]
 }
 
@@ -55,22 +59,29 @@ export function judge (evidence: Evidence): Judgement {
   const sendings = sendingsOf(evidence)
   const byRecord = groupOf(evidence, sendings.events)
   const found: Found[] = []
-  for (const group of componentsOf(byRecord, sendings.recordOf)) found.push(...judgeGroup(evidence, group, byRecord))
+  const doubled = new Map<string, number>()
+  for (const group of componentsOf(byRecord, sendings.recordOf)) {
+    const [first = ''] = group
+    const route = routeOfRecord(byRecord.get(first) ?? [])
+    if (route.drop === undefined) found.push(...judgeGroup(evidence, group, byRecord))
+    else found.push(...judgeDrops(route, group, byRecord, sendings.woken, doubled))
+  }
   found.push(...tooLate(evidence))
   found.push(...evidence.claimed.map(({ record }): Found => ({ invariant: 'I9', record, detail: `record ${record.slice(0, 8)} is still claimed when everything is well again` })))
   found.push(...evidence.abandoned.map(({ record, attempt, instance }): Found => ({ invariant: 'P6', record, detail: `record ${record.slice(0, 8)}: attempt ${attempt} of ${instance} was left to its lease, although the process lives and nothing was sent: unknown, and nobody died` })))
-  return { found, excused: sendings.excused, executions: sendings.recordOf.size, historyOf: record => byRecord.get(record) ?? [] }
+  return { found, excused: sendings.excused, executions: sendings.recordOf.size, doubled, historyOf: record => byRecord.get(record) ?? [] }
 }
 
 // ---------------------------------------------------------------- the history
 
-interface Sendings { readonly events: HistoryEvent[], readonly excused: number, readonly recordOf: ReadonlyMap<number, string> }
+interface Sendings { readonly events: HistoryEvent[], readonly excused: number, /** Of processes that had just been woken. */ readonly woken: ReadonlySet<number>, readonly recordOf: ReadonlyMap<number, string> }
 
 function sendingsOf ({ witnessed, stamps, audit, incarnations }: Evidence): Sendings {
   const stamped = new Map(stamps.map(stamp => [`${stamp.call} ${stamp.attempt}`, stamp]))
   const claims = Map.groupBy(audit.filter(({ state, gone }) => state === 'claimed' && !gone), ({ record, attempt }) => `${record} ${attempt}`)
   const routes = new Map<number, ChaosRoute>()
   const recordOf = new Map<number, string>()
+  const justWoken = new Set<number>()
   const events: HistoryEvent[] = []
   let excused = 0
   for (const line of witnessed) {
@@ -84,12 +95,13 @@ function sendingsOf ({ witnessed, stamps, audit, incarnations }: Evidence): Send
     const stamp = stamped.get(`${line.call} ${line.attempt}`)
     const seenAtMs = stamp?.atMs ?? line.atMs
     const woken = stamp !== undefined && wasWoken(incarnations.get(stamp.from) ?? [], seenAtMs)
+    if (woken) justWoken.add(line.execution)
     const claimedAtMs = claims.get(`${line.record} ${line.attempt}`)?.[0]?.atMs
     const atMs = placed(seenAtMs, woken, claimedAtMs)
     if (woken && (claims.get(`${line.record} ${line.attempt + 1}`)?.[0]?.atMs ?? Infinity) < seenAtMs) excused++
     events.push({ kind: 'sent', atMs, execution: line.execution, call: line.call, record: line.record, attempt: line.attempt, scope: line.scope, asked: askedOf(route, line.target, line.body) })
   }
-  return { events, excused, recordOf }
+  return { events, excused, woken: justWoken, recordOf }
 }
 
 /** As early as it can have been, and never before its own claim; a claim that comes after it is no claim of its own. */
@@ -157,6 +169,19 @@ function judgeGroup (evidence: Evidence, records: ReadonlySet<string>, byRecord:
   if (records.size > 1) events.sort((one, other) => one.atMs - other.atMs)
   const rows = rowsOf(evidence).filter(records)
   return violationsOf({ events, rows, endedAtMs: evidence.endedAtMs, watched: true, rulesOf: () => rulesOf(events) })
+}
+
+function judgeDrops (route: ChaosRoute, records: ReadonlySet<string>, byRecord: ReadonlyMap<string, readonly HistoryEvent[]>, woken: ReadonlySet<number>, doubled: Map<string, number>): Found[] {
+  return Array.from(records).flatMap(record => {
+    const { found, late } = judgeDrop({ record, events: byRecord.get(record) ?? [], woken, seenLateMs: SEEN_LATE_MS, forgets: route.drop === 'redis' })
+    if (late > 0) doubled.set(route.name, (doubled.get(route.name) ?? 0) + late)
+    return found
+  })
+}
+
+function routeOfRecord (events: readonly HistoryEvent[]): ChaosRoute {
+  const asked = events.find(event => event.kind === 'asked')
+  return routeNamed(asked?.asked.split(/[/?]/)[1] ?? 'hold')
 }
 
 interface Rows { readonly filter: (records: ReadonlySet<string>) => FinalRow[] }

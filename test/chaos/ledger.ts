@@ -2,10 +2,12 @@
 import { createHash } from 'node:crypto'
 import { recordId } from '../../src/core/identity.ts'
 import { scopeOf } from '../../src/core/scope.ts'
-import type { HistoryEvent } from '../harness/history.ts'
+import type { HistoryEvent, Told } from '../harness/history.ts'
 import type { Ask, Asked } from './asking.ts'
+import { routeNamed } from './routes.ts'
 import type { ChaosRoute } from './routes.ts'
 import { toldBy } from './told.ts'
+import type { WireAnswer } from './told.ts'
 
 /** What a client wants: the same wish is asked again until it has a final answer. */
 export interface Wish {
@@ -49,7 +51,7 @@ export class Ledger {
   }
 
   /** Returns what was told, in one word. */
-  answered ({ call }: Ask, asked: Asked, tookMs: number): string {
+  answered ({ call, target }: Ask, asked: Asked, tookMs: number): string {
     const atMs = Date.now()
     if (typeof asked === 'string') {
       count(this.answers, asked)
@@ -58,7 +60,7 @@ export class Ledger {
     }
     count(this.answers, String(asked.status))
     this.worstAnswerMs = Math.max(this.worstAnswerMs, Math.round(tookMs))
-    const told = toldBy(asked)
+    const told = toldOn(target, asked)
     if (typeof told === 'string') {
       this.strange.push(`${call} was told what nothing allows: ${told}`)
       this.events.push({ kind: 'cut', atMs, call })
@@ -68,6 +70,15 @@ export class Ledger {
     this.events.push({ kind: 'told', atMs, call, told })
     return told.kind
   }
+}
+
+/** What only one of the two modes can say is strange on a route of the other. */
+function toldOn (target: string, answer: WireAnswer): Told | string {
+  const told = toldBy(answer)
+  if (typeof told === 'string') return told
+  const drops = routeNamed(target.split(/[/?]/)[1] ?? '').drop !== undefined
+  const strange = drops ? ['replayed', 'tombstone', 'mismatch'].includes(told.kind) : told.kind === 'duplicate'
+  return strange ? `${told.kind} on a route that ${drops ? 'drops' : 'does not drop'}` : told
 }
 
 /** What the route's fingerprint tells requests apart by. `body`: its hash, as the witness writes it down. */

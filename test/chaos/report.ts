@@ -8,7 +8,7 @@ import { TOPOLOGIES } from './topologies/topologies.ts'
 const VIOLATIONS_SHOWN = 5
 
 export function printed (result: ChaosResult): string {
-  const { seed, topology, seconds, gateways, keys, requests, executions, answers, told, probed, worstAnswerMs, violations, excused } = result
+  const { seed, topology, seconds, gateways, keys, requests, executions, answers, told, probed, doubled, worstAnswerMs, violations, excused } = result
   return [
     `seed ${seed}: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
     `  faults      ${total(result.faults)}: ${counts(result.faults)}`,
@@ -17,6 +17,7 @@ export function printed (result: ChaosResult): string {
     `  answers     ${counts(answers)}`,
     `  told        ${counts(told)}`,
     `  by probe    ${counts(probed)}`,
+    `  doubled     ${counts(doubled)}`,
     `  worst       ${worstAnswerMs} ms`,
     `  excused     ${excused} sendings of a process that had just been woken`,
     `  violations  ${violations.length}`,
@@ -34,13 +35,13 @@ export function reported (results: readonly ChaosResult[], args: readonly string
   return `# Chaos run
 
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${Math.round(sum(({ seconds }) => seconds) / 60)} minutes under faults over ${results.length} seeds,
-**${sum(({ violations }) => violations.length)} violations** of I1–I11.
+**${sum(({ violations }) => violations.length)} violations** of I1–I11, and of mode drop's two rules.
 
 ${versions().map(line => `* ${line}`).join('\n')}
 
 Real gateway processes behind the run's own TCP proxies, ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}, an upstream
 that writes down and syncs every execution before it answers, and clients that retry. Side by side on every gateway:
-${ROUTES.map(({ name, unknown, weight }) => `\`${name}\` (\`unknown: ${unknown}\`, ${weight} % of the keys)`).join(', ')}.
+${ROUTES.map(({ name, unknown, weight, drop }) => `\`${name}\` (${drop === undefined ? `\`unknown: ${unknown}\`` : `\`mode: drop\`, \`store: ${drop}\``}, weight ${weight})`).join(', ')}.
 
 | seed | faults | keys | requests | executions | worst answer | violations |
 |---|---|---|---|---|---|---|
@@ -74,6 +75,12 @@ Settled by a question to the upstream (\`unknown: probe\`):
 | as | |
 |---|---|
 ${merged(({ probed }) => probed)}
+
+Mode drop: went through again after a sender had been told that it was done (Redis may lose a mark):
+
+| route | |
+|---|---|
+${merged(({ doubled }) => doubled)}
 ${results.flatMap(({ violations }) => violations).slice(0, VIOLATIONS_SHOWN).map(({ seed, invariant, detail, history }) => `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`).join('')}`
 }
 

@@ -13,6 +13,8 @@ export interface ChaosRoute {
   readonly comparesBody: boolean
   readonly weight: number
   readonly upstream: 'wide' | 'narrow'
+  /** Mode drop, and where its marks are. Absent: mode enforce. */
+  readonly drop?: 'database' | 'redis'
   /** More of its `idempotency` block. */
   readonly more: string
 }
@@ -24,12 +26,18 @@ export const LOOKUP_PATH = '/lookup/'
 const route = (name: string, unknown: UnknownPolicy, weight: number, upstream: 'wide' | 'narrow', more = ''): ChaosRoute =>
   ({ name, unknown, profile: 'api', comparesBody: true, weight, upstream, more })
 
+function dropping (name: string, drop: 'database' | 'redis', weight: number): ChaosRoute {
+  return { name, unknown: 'retry', profile: 'relay', comparesBody: false, weight, upstream: 'wide', drop, more: `, profile: relay, mode: drop, drop: { store: ${drop}, window: 24h }, inFlight: { wait: 1s }` }
+}
+
 export const ROUTES: readonly ChaosRoute[] = [
   route('hold', 'hold', 30, 'wide'),
   route('wait', 'hold', 15, 'narrow', ', inFlight: { wait: 2s }'),
   route('retry', 'retry', 20, 'narrow', ', unknown: retry'),
   route('probe', 'probe', 15, 'wide', `, unknown: probe, probe: { path: "${LOOKUP_PATH}{record}", timeout: 1s, interval: 300ms, confirmAfter: ${UPSTREAM_TIMEOUT_MS}ms, found: { replayStatus: 201 } }`),
-  { name: 'relay', unknown: 'retry', profile: 'relay', comparesBody: false, weight: 20, upstream: 'wide', more: ', profile: relay, inFlight: { wait: 1s }' }
+  { name: 'relay', unknown: 'retry', profile: 'relay', comparesBody: false, weight: 20, upstream: 'wide', more: ', profile: relay, inFlight: { wait: 1s }' },
+  dropping('drop', 'database', 8),
+  dropping('drop-redis', 'redis', 6)
 ]
 
 export const LEASE_MS = 2_000

@@ -14,7 +14,7 @@ const KINDS_LEAST = 28
 const ABSENT: ReadonlySet<string> = absentFrom('plain')
 const ROOMS: ReadonlySet<string> = new Set(Object.entries(FAULTS).filter(([kind]) => !ABSENT.has(kind)).map(([, { room }]) => room))
 /** Everything that a client can be told. */
-const TOLD = ['given', 'in-flight', 'mismatch', 'replayed', 'stored', 'tombstone', 'unknown', 'unsent']
+const TOLD = ['duplicate', 'given', 'in-flight', 'mismatch', 'replayed', 'stored', 'tombstone', 'unknown', 'unsent']
 
 describe('a minute under faults of every kind', needs('own postgres', 'own redis'), () => {
   test('no fault makes it lie, and nobody is left without an answer', { timeout: 300_000 }, async t => {

@@ -65,6 +65,8 @@ export interface ChaosResult {
   /** What the gateways' questions to the upstream came to, by the state that they wrote. */
   readonly probed: Readonly<Record<string, number>>
   readonly executions: number
+  /** Mode drop: executed once more after somebody had been told that it is done, by route. */
+  readonly doubled: Readonly<Record<string, number>>
   /** Sendings of a process that had just been woken. */
   readonly excused: number
   /** Kinds that this machine cannot have, and why. */
@@ -186,7 +188,7 @@ class Run {
 
   #result (evidence: Evidence): ChaosResult {
     const { seed, seconds, gateways, topology = 'plain' } = this.#options
-    const { found, excused, executions, historyOf } = judge(evidence)
+    const { found, excused, executions, doubled, historyOf } = judge(evidence)
     const { disk } = this.#world.stores
     const shown = found.map((each): ShownViolation => ({ ...each, seed, history: this.#story(each.record, historyOf(each.record)) }))
     return {
@@ -203,6 +205,7 @@ class Run {
       told: sorted(this.#ledger.kinds),
       probed: sorted(probedIn(evidence.audit)),
       executions,
+      doubled: sorted(doubled),
       excused,
       without: { ...TOPOLOGIES[topology].without, ...typeof disk === 'string' ? { 'postgres-disk-full': disk } : {} }
     }

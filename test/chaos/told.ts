@@ -19,14 +19,16 @@ export function toldBy (answer: WireAnswer): Told | string {
     case 'replayed': return ofUpstream('replayed', answer)
     case 'executed': return ofUpstream(field(answer, 'idempotency-stored') === 'false' ? 'given' : 'stored', answer)
     case 'released':
+    case 'unprotected':
     case 'indeterminate': return ofUpstream('given', answer)
     case 'consumed': return own('tombstone')
+    case 'duplicate': return own('duplicate')
     default: return `an answer ${answer.status} with Idempotency-Status ${status ?? 'missing'}`
   }
 }
 
 const UNSENT: ReadonlySet<string> = new Set(['upstream-unreachable', 'store-unavailable', 'overloaded', 'draining', 'bad-request', 'request-timeout', 'too-many-in-flight'])
-const KINDS: Readonly<Record<string, ToldKind>> = { 'in-flight': 'in-flight', 'key-reused': 'mismatch', 'outcome-unknown': 'unknown', 'answer-not-kept': 'tombstone' }
+const KINDS: Readonly<Record<string, ToldKind>> = { 'in-flight': 'in-flight', 'key-reused': 'mismatch', 'outcome-unknown': 'unknown', 'upstream-failed': 'unknown', 'upstream-timeout': 'unknown', 'answer-not-kept': 'tombstone' }
 
 function toldByProblem (code: string, { status }: WireAnswer): Told | string {
   if (UNSENT.has(code)) return own('unsent')

@@ -90,7 +90,7 @@ test('an unknown key is told with the name that was probably meant', (t) => {
 test('what only a later version can do is told so', (t) => {
   const world = new ConfigWorld(t)
   const later = (text: string) => world.complaints(text).filter((complaint) => complaint.includes('is not in this version')).map((complaint) => complaint.split(':')[0])
-  for (const mode of ['observe', 'inbox', 'drop']) assert.deepEqual(later(fileWith({ policy: `{ mode: ${mode} }` })), ['routes[0].idempotency.mode'])
+  for (const mode of ['observe']) assert.deepEqual(later(fileWith({ policy: `{ mode: ${mode} }` })), ['routes[0].idempotency.mode'])
   assert.deepEqual(later(fileWith({ policy: '{ scope: ["forwardAuth:X-User"] }' })), ['routes[0].idempotency.scope'])
 })
 
@@ -151,6 +151,9 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     inFlight: { waitMs: 0, status: 409 },
     answerWithinMs: 60_000,
     unknown: 'hold',
+    drop: null,
+    inbox: null,
+    inboxFor: 'asked',
     probe: null,
     keep: { statuses: new Map(), body: true, requestBytesMax: 8_388_608, responseBytesMax: 1_048_576, dropHeaders: new Set(), keepHeaders: new Set() },
     retentionMs: 86_400_000,

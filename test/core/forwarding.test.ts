@@ -24,6 +24,12 @@ test('the upstream sees the record id, the attempt, and where the request came f
   ])
 })
 
+test('a duplicate is called one, and an attempt that nobody counts is not', () => {
+  const sent = guarded(['Onceway-Duplicate', 'spoof', 'onceway_duplicate', 'spoof'], { record: { id: 'RID', attempt: null }, duplicate: true })
+  assert.deepEqual([line(sent, 'onceway-duplicate'), line(sent, 'idempotency-attempt')], [['true'], []])
+  assert.deepEqual(line(guarded(['Onceway-Duplicate', 'true']), 'onceway-duplicate'), [])
+})
+
 test('a spoofed Onceway-Key or attempt never reaches an upstream, in any spelling, on any path', () => {
   for (const name of ['Onceway-Key', 'ONCEWAY_KEY', 'onceway-anything', 'Onceway_Key', 'Idempotency-Attempt', 'idempotency_attempt', 'Idempotency_Attempt']) {
     const sent = guarded([name, 'spoof', 'A', 'b'])

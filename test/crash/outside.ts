@@ -180,7 +180,6 @@ export async function toldBy (outcome: Outcome, route: GuardedRoute): Promise<To
     case 'replayed': return answered('replayed', outcome.answer)
     case 'released':
     case 'hop':
-    case 'ignored':
     case 'unprotected': return answered('given', outcome.answer)
     case 'streamed': {
       for await (const chunk of outcome.body) void chunk
@@ -194,6 +193,9 @@ export async function toldBy (outcome: Outcome, route: GuardedRoute): Promise<To
     case 'unavailable':
     case 'rejected':
     case 'keyless': return own('unsent')
+    case 'duplicate':
+    case 'passed':
+    case 'lost': throw new Error('no route here drops')
   }
 }
 

@@ -14,6 +14,7 @@ import { handle } from '../../src/gateway/handle.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { LateInbox } from '../../src/store/late-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { RouteMarks } from '../../src/store/marks.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { CrashingProcess, NO_FAULT } from '../harness/crashing.ts'
 import type { Call, Fault, Plan } from '../harness/crashing.ts'
@@ -154,6 +155,7 @@ class Simulation {
       records: process.records,
       locks: process.locks,
       inbox: new LateInbox('memory'),
+      marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
       clock: this.#clockOf(process),

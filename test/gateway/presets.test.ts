@@ -44,7 +44,7 @@ test('Event Grid: an event alone is guarded; several, and the handshake, go on e
 test('Event Grid: what passes and finds nobody, or nobody who answers, says so', async t => {
   const { post, witness } = await start(t, 'eventgrid', { answer: (_seen, _response, socket) => { socket.resetAndDestroy() } })
   const lost = await post('[{"id":"1"},{"id":"2"}]')
-  assert.deepEqual([lost.status, lost.json.code], [502, 'upstream-failed'])
+  assert.deepEqual([lost.status, lost.json.code, lost.headers['retry-after']], [503, 'upstream-failed', '1'])
   await witness.close()
   const unsent = await post('[{"id":"1"},{"id":"2"}]')
   assert.deepEqual([unsent.status, unsent.json.code, unsent.headers['retry-after']], [503, 'upstream-unreachable', '1'])

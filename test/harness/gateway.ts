@@ -22,6 +22,7 @@ import type { Log, Meter } from '../../src/ports.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { UndiciUpstream } from '../../src/upstream/sender.ts'
 import { call } from './call.ts'
@@ -53,6 +54,7 @@ export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = 
 export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
   return {
     profile: 'api',
+    drop: null,
     key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
     scope: { kind: 'credential', anonymous: true, cookies: 'refuse' },
     jwt: null,
@@ -112,6 +114,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     records: new MemoryStore({ nowMs }),
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
+    marks: new RouteMarks((changes.clock ?? SYSTEM_CLOCK).monotonicMs, false),
     upstream: new UndiciUpstream(upstreams),
     tokens: new JoseVerifier(),
     clock: SYSTEM_CLOCK,
@@ -151,7 +154,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
 function heldBy (gateway: Gateway | null): string {
   const { executions = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
-    : { executions: gateway.executions.size, waiters: gateway.waiters, callers: gateway.callerPlaces.size, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
+    : { executions: gateway.underWay, waiters: gateway.waiters, callers: gateway.callerPlaces.size, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
   return `${executions} executions, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
 }
 

@@ -13,6 +13,7 @@ import { replyTo } from '../../src/http/answer.ts'
 import type { Clock } from '../../src/ports.ts'
 import { LateInbox } from '../../src/store/late-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { countingMeter, SILENT } from '../harness/gateway.ts'
 import { Timeline } from '../harness/timeline.ts'
@@ -104,6 +105,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
   return new Gateway({
     ...stores,
     inbox: new LateInbox('memory'),
+    marks: new RouteMarks(() => 0, false),
     upstream: consumer,
     // Every token of the test is this sender's.
     tokens: { verify: async () => ({ kind: 'claims', claims: { sub: 'pusher' } }) },

@@ -10,6 +10,7 @@ const guard: IdempotencyPolicy = {
   key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
   scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
   jwt: null,
+  drop: null,
   issued: null,
   probe: null,
   fingerprint: { of: [], body: 'none' },

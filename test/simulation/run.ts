@@ -13,6 +13,7 @@ import { probedRoutes } from '../../src/gateway/world.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { LateInbox } from '../../src/store/late-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
+import { RouteMarks } from '../../src/store/marks.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
 import type { Behaviour } from '../crash/outside.ts'
 import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
@@ -159,6 +160,7 @@ class Simulation {
       records: process.records,
       locks: redis ? process.locks : NO_LOCKS,
       inbox: new LateInbox('memory'),
+      marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
       clock: process.clock,

@@ -12,6 +12,7 @@ import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from 
 import type { Connections, Session } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
+import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
 import { renewLeases } from './renewals.ts'
 import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
@@ -23,6 +24,7 @@ export interface Purposes {
   readonly settles: Connections
   readonly renewals: Connections
   readonly background: Connections
+  readonly marks: Connections
 }
 
 /**
@@ -54,6 +56,7 @@ type Outcome<Result> = { readonly result: Result } | { readonly error: unknown }
 export class PostgresRecords implements RecordStore {
   readonly name = 'postgres'
   readonly installation: string
+  readonly marks: PostgresMarks
   readonly #purposes: Purposes
   readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
   readonly #takes: Lane<TakeOrder, TakeResult>
@@ -65,9 +68,10 @@ export class PostgresRecords implements RecordStore {
   #sweepFromMs = SWEEP_FROM_START
 
   constructor (installation: string, purposes: Purposes) {
-    const { claims, settles, renewals } = purposes
+    const { claims, settles, renewals, marks } = purposes
     this.installation = installation
     this.#purposes = purposes
+    this.marks = new PostgresMarks(marks, (limit) => this.#background('mark_sweep', (session) => sweepMarks(session, limit)))
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
     this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })
@@ -126,8 +130,7 @@ export class PostgresRecords implements RecordStore {
   standing (): Promise<Standing> { return this.#background('standing', readStanding) }
 
   async close (): Promise<void> {
-    const { claims, settles, renewals, background } = this.#purposes
-    await Promise.all([claims.close(), settles.close(), renewals.close(), background.close()])
+    await Promise.all(Object.values<Connections>({ ...this.#purposes }).map((connections) => connections.close()))
   }
 
   #background<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {

@@ -18,6 +18,9 @@ export interface Held extends Keyed { readonly owner: Buffer }
 /** `value` null: delete. */
 export interface RecordWrite extends Keyed { readonly kind: 'record', readonly owner: Buffer, readonly value: Buffer | null, readonly endsAtMs: number, readonly endsAtWallMs: number }
 
+/** One script over keys of one slot, by itself. Integers as its values' replies. */
+export interface Calling extends Keyed { readonly operation: string, readonly script: string, readonly keys: readonly string[], readonly values: ReadonlyArray<Buffer | string | number> }
+
 /** A wake-up has no record. */
 export type Write = RecordWrite | { readonly kind: 'wake', readonly channel: string }
 
@@ -32,6 +35,7 @@ export interface Batches {
   /** For each, where it is if it is not here. */
   readonly renew: (client: Redis, held: readonly Held[], ttlMs: number) => Promise<Array<Elsewhere | null>>
   readonly forget: (client: Redis, key: Keyed) => Promise<boolean | Elsewhere>
+  readonly call: (client: Redis, calling: Calling) => Promise<unknown>
 }
 
 /** PX takes whole milliseconds, at least one. */
@@ -70,6 +74,10 @@ export const TOGETHER: Batches = {
   async forget (client, { key }) {
     await client.del(key)
     return true
+  },
+
+  async call (client, { script, keys, values }) {
+    return client.eval(script, keys.length, ...keys, ...values)
   }
 }
 
@@ -102,6 +110,11 @@ export const APART: Batches = {
   async forget (client, { key, asking }) {
     const [reply] = await askEach(client, [{ asking, command: (pipeline) => pipeline.del(key) }])
     return reply instanceof Elsewhere ? reply : true
+  },
+
+  async call (client, { script, keys, values, asking }) {
+    const [reply] = await askEach(client, [{ asking, command: (pipeline) => pipeline.eval(script, keys.length, ...keys, ...values) }])
+    return reply
   }
 }
 

@@ -6,7 +6,7 @@
  */
 import type { Redis } from 'ioredis'
 import { APART } from './batches.ts'
-import type { Held, Locking, Write } from './batches.ts'
+import type { Calling, Held, Locking, Write } from './batches.ts'
 import { CONNECTION_NAME, connectFound, connectTo, reconnect, WAKES_NAME } from './client.ts'
 import type { ClientOptions } from './client.ts'
 import { Server } from './server.ts'
@@ -85,6 +85,10 @@ export class Cluster implements Way {
 
   async forget (key: string): Promise<boolean> {
     return this.#follow(key, false, (server, asking) => server.forget(key, asking))
+  }
+
+  async call (calling: Calling): Promise<unknown> {
+    return this.#follow<unknown>(calling.key, undefined, (server, asking) => server.call({ ...calling, asking }))
   }
 
   /** At first not before every master of the map has been tried, so that whoever waits for Redis finds all of it. */

@@ -4,8 +4,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cancel, Lock, LockResult, LockStore, LockValue, Log, Meter } from '../../ports.ts'
+import type { FilterPlan } from '../marks.ts'
 import type { Write } from './batches.ts'
 import type { ServerSays } from './client.ts'
+import { RedisFilter, RedisMarks } from './marks.ts'
 import { NOBODY_WOKEN } from './server.ts'
 import { decodeValue, encodeLock, encodeValue } from './value.ts'
 import { Wakes } from './wakes.ts'
@@ -42,6 +44,8 @@ export class RedisLocks implements LockStore {
   readonly #prefix: string
   readonly #way: Way
   readonly #wakes: Wakes
+  /** Of mode drop, by the same connections and breakers. */
+  readonly marks: RedisMarks
   #toldDeaf = false
   #closed = false
 
@@ -50,6 +54,7 @@ export class RedisLocks implements LockStore {
     this.#options = options
     this.#prefix = `${prefix}:${installation}`
     this.#way = wayTo({ ...options, keyPrefix: this.#prefix, commandTimeoutMs, log })
+    this.marks = new RedisMarks(this.#way, this.#prefix)
     this.#wakes = new Wakes({ connect: () => this.#way.subscribe(), standsWithinMs: SUBSCRIBED_WITHIN_MS, onForbidden: (error) => { this.#deaf(error, log) } })
   }
 
@@ -93,6 +98,8 @@ export class RedisLocks implements LockStore {
   async watch (id: Buffer, onWake: () => void): Promise<Cancel> {
     return this.#wakes.watch(this.#channel(id), onWake, !this.available())
   }
+
+  filter (plan: FilterPlan): RedisFilter { return new RedisFilter(this.#way, this.#prefix, plan) }
 
   available (): boolean { return !this.#closed && this.#way.available() }
 

@@ -2,10 +2,11 @@
  * One server that is asked for locks and writes: its connection, its breaker, its batches. Every error, time-out, open
  * breaker or reply that makes no sense is "no Redis"; no method rejects. Knows of other servers only what this one says.
  */
+import { ReplyError } from 'ioredis'
 import type { Redis } from 'ioredis'
 import type { Log, Meter } from '../../ports.ts'
 import { Lane } from '../lane.ts'
-import type { Batches, Found, Held, Locking, RecordWrite, Write } from './batches.ts'
+import type { Batches, Calling, Found, Held, Locking, RecordWrite, Write } from './batches.ts'
 import { Breaker } from './breaker.ts'
 import { isForbidden, wrongWith } from './client.ts'
 import type { ServerSays } from './client.ts'
@@ -122,6 +123,11 @@ export class Server {
     return await this.#ask('forget', () => this.#options.batches.forget(this.#client, { key, asking })) ?? false
   }
 
+  /** undefined: no Redis, or no reply. What it refuses for this call's own sake is no outage of the others. */
+  async call (calling: Calling): Promise<unknown> {
+    return this.#ask(calling.operation, () => this.#options.batches.call(this.#client, calling), 1, (error) => error instanceof ReplyError)
+  }
+
   close (): void {
     this.#closed = true
     this.#breaker.stop()
@@ -143,7 +149,7 @@ export class Server {
   }
 
   /** undefined: no Redis. `asked`: how many wait for the answer; so many have failed if there is none. */
-  async #ask<Reply> (operation: string, command: () => Promise<Reply>, asked = 1): Promise<Reply | undefined> {
+  async #ask<Reply> (operation: string, command: () => Promise<Reply>, asked = 1, answered: (error: unknown) => boolean = () => false): Promise<Reply | undefined> {
     if (!this.available()) return undefined
     const began = performance.now()
     try {
@@ -153,7 +159,7 @@ export class Server {
       return reply
     } catch (error) {
       this.#lastError = messageOf(error)
-      this.#breaker.failed(asked)
+      if (!answered(error)) this.#breaker.failed(asked)
       this.#options.meter?.store('redis', operation, false, performance.now() - began)
       this.#options.log.debug({ ...this.#where, operation, error: this.#lastError }, 'Redis did not answer')
       return undefined

@@ -6,7 +6,7 @@ import { randomInt } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { Log, Meter } from '../../ports.ts'
 import { TOGETHER } from './batches.ts'
-import type { Held, Locking, Write } from './batches.ts'
+import type { Calling, Held, Locking, Write } from './batches.ts'
 import { Cluster } from './cluster.ts'
 import { CONNECTION_NAME, connectFound, connectUrl, reconnect, WAKES_NAME } from './client.ts'
 import type { ServerSays } from './client.ts'
@@ -23,6 +23,8 @@ export interface Way {
   write: (write: Write) => Promise<boolean>
   renew: (held: readonly Held[], ttlMs: number) => Promise<void>
   forget: (key: string) => Promise<boolean>
+  /** undefined: no Redis for this key, or no reply: it may have been done. */
+  call: (calling: Calling) => Promise<unknown>
   /** Some records have a Redis. */
   available: () => boolean
   idle: () => boolean
@@ -101,6 +103,8 @@ class OneServer implements Way {
   async renew (held: readonly Held[], ttlMs: number): Promise<void> { await this.#server.renew(held, ttlMs) }
 
   forget (key: string): Promise<boolean> { return this.#server.forget(key, false) as Promise<boolean> }
+
+  call (calling: Calling): Promise<unknown> { return this.#server.call(calling) }
 
   available (): boolean { return this.#server.available() }
 

@@ -7,6 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Ledger } from '../ledger.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
 import { migrate } from './migrate.ts'
+import { MarkTable } from './marks.ts'
 import { SqliteTable } from './table.ts'
 import type { Call, WorkerStart } from './wire.ts'
 import type { Lapsed } from '../../ports.ts'
@@ -25,6 +26,7 @@ export class Database {
   readonly connection: DatabaseSync
   readonly #table: SqliteTable
   readonly #ledger: Ledger
+  readonly #marks: MarkTable
 
   /** Throws Faulted with a start fault: one sentence. */
   constructor ({ file, nowMs, exclusive }: WorkerStart) {
@@ -32,6 +34,7 @@ export class Database {
       this.connection = connect(file, nowMs)
       this.#table = new SqliteTable(this.connection)
       this.#ledger = new Ledger(this.#table)
+      this.#marks = new MarkTable(this.connection)
       this.installation = installationOf(this.connection)
       this.lapsedAtStart = exclusive ? this.#lapseTheDead(nowMs) : []
     } catch (error) {
@@ -92,6 +95,10 @@ export class Database {
       case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
       case 'expire': return this.#ledger.expire(call.token, call.audit, nowMs)
       case 'ping': return installationOf(this.connection)
+      case 'mark': return this.#marks.mark(call, nowMs)
+      case 'markDone': return this.#marks.put({ ...call, done: true }, nowMs)
+      case 'markRemove': return this.#marks.remove(call)
+      case 'markSweep': return this.#marks.sweep(call.limit, nowMs)
     }
   }
 
@@ -100,6 +107,7 @@ export class Database {
     this.connection.exec('begin immediate')
     this.#table.endLeases(nowMs)
     const lapsed = this.#ledger.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
+    this.#marks.freeTheDead()
     this.connection.exec('commit')
     return lapsed
   }

@@ -18,10 +18,11 @@ import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../errors.t
 import { Lane } from '../lane.ts'
 import { openDirectory, type Directory } from './directory.ts'
 import { openLink, type Link } from './link.ts'
-import type { Call } from './wire.ts'
+import { SqliteMarks } from './marks.ts'
+import type { Call, MarkWrite } from './wire.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
@@ -66,6 +67,7 @@ export class SqliteStore implements RecordStore {
   readonly installation: string
   /** Records that a dead process had claimed and that are indeterminate since this start. */
   readonly lapsedAtStart: readonly Lapsed[]
+  readonly marks: SqliteMarks
   readonly #link: Link
   readonly #directory: Directory
   readonly #nowMs: () => number
@@ -87,6 +89,9 @@ export class SqliteStore implements RecordStore {
     this.#claims = this.#lane('claims', call => call.claim.id)
     this.#settles = this.#lane('settles', call => call.settlement.token.id, call => call.settlement.body?.length ?? 0)
     this.#looks = this.#lane('looks', call => call.id)
+    const marks = this.#lane<MarkWrite>('marks', call => call.id)
+    const endings = this.#lane<MarkWrite>('ends of marks', call => call.id)
+    this.marks = new SqliteMarks({ mark: call => this.#combined<MarkWrite, MarkResult>(marks, call), end: call => this.#combined<MarkWrite, null>(endings, call), sweep: limit => this.#single({ op: 'markSweep', limit }) })
   }
 
   /** The worker is gone and nothing can be stored until the process starts anew; null: it is there. */

@@ -25,6 +25,16 @@ export type Call =
   | { readonly op: 'resolve', readonly resolution: Resolution }
   | { readonly op: 'expire', readonly token: Token, readonly audit: AuditEntry }
   | { readonly op: 'ping' }
+  | MarkCall
+
+/** Mode drop. */
+export type MarkCall =
+  | { readonly op: 'mark', readonly id: Buffer, readonly token: Buffer, readonly done: boolean, readonly keepMs: number }
+  | { readonly op: 'markDone', readonly id: Buffer, readonly token: Buffer, readonly keepMs: number }
+  | { readonly op: 'markRemove', readonly id: Buffer, readonly token: Buffer }
+  | { readonly op: 'markSweep', readonly limit: number }
+
+export type MarkWrite = Exclude<MarkCall, { readonly op: 'markSweep' }>
 
 export interface Batch {
   readonly kind: 'batch'

@@ -1,0 +1,66 @@
+/** Marks as a Bloom filter in this process: fixed memory, however many events come (core/bloom.ts). Forgets with the process. */
+import { geometryOf, placesOf, windowOf } from '../core/bloom.ts'
+import type { Geometry } from '../core/bloom.ts'
+import type { MarkResult, MarkStore } from '../ports.ts'
+
+export interface MemoryBloomOptions {
+  readonly capacity: number
+  readonly errorRate: number
+  readonly windowMs: number
+  /** Milliseconds, origin arbitrary. */
+  readonly nowMs: () => number
+}
+
+export class MemoryBloom implements MarkStore {
+  readonly name = 'bloom'
+  readonly #geometry: Geometry
+  readonly #windowMs: number
+  readonly #nowMs: () => number
+  #current: Uint8Array
+  #previous: Uint8Array
+  #window: number
+
+  constructor ({ windowMs, nowMs, ...size }: MemoryBloomOptions) {
+    this.#geometry = geometryOf(size)
+    this.#windowMs = windowMs
+    this.#nowMs = nowMs
+    this.#current = this.#empty()
+    this.#previous = this.#empty()
+    this.#window = windowOf(nowMs(), windowMs)
+  }
+
+  async mark (id: Buffer, _token: Buffer, as: 'running' | 'done'): Promise<MarkResult> {
+    const places = placesOf(id, this.#geometry)
+    this.#turn()
+    if (hasAll(this.#current, places) || hasAll(this.#previous, places)) return 'done'
+    if (as === 'done') setAll(this.#current, places)
+    return 'marked'
+  }
+
+  async done (id: Buffer): Promise<void> {
+    this.#turn()
+    setAll(this.#current, placesOf(id, this.#geometry))
+  }
+
+  async remove (): Promise<boolean> { return false }
+
+  #empty (): Uint8Array { return new Uint8Array(this.#geometry.bits / BYTE_BITS) }
+
+  #turn (): void {
+    const window = windowOf(this.#nowMs(), this.#windowMs)
+    if (window === this.#window) return
+    this.#previous = window === this.#window + 1 ? this.#current : this.#empty()
+    this.#current = this.#empty()
+    this.#window = window
+  }
+}
+
+const BYTE_BITS = 8
+
+function hasAll (filter: Uint8Array, places: readonly number[]): boolean {
+  return places.every((place) => ((filter[place >>> 3] as number) & (1 << (place & 7))) !== 0)
+}
+
+function setAll (filter: Uint8Array, places: readonly number[]): void {
+  for (const place of places) filter[place >>> 3] = (filter[place >>> 3] as number) | (1 << (place & 7))
+}

@@ -1,0 +1,145 @@
+/**
+ * Marks of mode drop in Postgres: one row for each event of a window, claimed by an insert that may replace what is over.
+ * Times are the database's. Marking and what follows a sending have lanes and connections of their own, as claims and
+ * settles have; every statement takes its rows in the order of their ids.
+ */
+import type { MarkResult, MarkStore } from '../../ports.ts'
+import { Lane } from '../lane.ts'
+import { bigints, booleans, byteas } from './arrays.ts'
+import { lockLimit } from './claims.ts'
+import type { Connections, Session, Statement } from './connections.ts'
+import { provenRolledBack } from './faults.ts'
+
+interface Marking { readonly id: Buffer, readonly token: Buffer, readonly done: boolean, readonly keepMs: number }
+interface Removal { readonly id: Buffer, readonly token: Buffer }
+
+/** Batches of marks under way at once, where a commit takes long; the same of what follows, and one of removals. */
+const BATCHES_MAX = 2
+export const MARK_CONNECTIONS = 2 * BATCHES_MAX + 1
+const BATCH_MS_PER_LANE = 0.8
+const BATCH_MAX = 64
+const QUEUE_MAX = 20_000
+
+/** What stands in $1..$4, and the lock's limit in $5. */
+const WANTED = `${lockLimit(5)}, want as materialized (
+  select * from unnest($1::bytea[], $2::bytea[], $3::bool[], $4::bigint[]) as w (id, token, done, keep_ms)
+   cross join lock_limit
+)`
+
+/**
+ * The condition is tested on the locked row: of all that come at once one has it. A row of my own is a reply that was
+ * lost; one that says done is never made to run again by a statement that comes late. What a loser sees is what stood there before the statement; one that came meanwhile is not in it, and runs.
+ */
+const MARK: Statement = {
+  name: 'mark',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => `with ${WANTED}, won as (
+  insert into ${schema}.marks (id, token, done, expires_at)
+  select w.id, w.token, w.done, clock_timestamp() + w.keep_ms * interval '1 ms' from want w order by w.id
+  on conflict (id) do update
+     set token = excluded.token, done = excluded.done, expires_at = excluded.expires_at
+   where marks.expires_at <= clock_timestamp() or (marks.token = excluded.token and (excluded.done or not marks.done))
+  returning id
+)
+select w.id, won.id is not null as won, coalesce(m.done and m.expires_at > statement_timestamp(), false) as done
+  from want w left join won on won.id = w.id left join ${schema}.marks m on m.id = w.id`
+}
+
+const MARK_DONE: Statement = {
+  name: 'mark_done',
+  writes: true,
+  text: (schema) => `with ${WANTED}
+insert into ${schema}.marks (id, token, done, expires_at)
+select w.id, w.token, w.done, clock_timestamp() + w.keep_ms * interval '1 ms' from want w order by w.id
+on conflict (id) do update set token = excluded.token, done = excluded.done, expires_at = excluded.expires_at`
+}
+
+const MARK_REMOVE: Statement = {
+  name: 'mark_remove',
+  writes: true,
+  text: (schema) => `with ${lockLimit(3)}, mine as materialized (
+  select m.id from ${schema}.marks m
+    join unnest($1::bytea[], $2::bytea[]) as w (id, token) on m.id = w.id and m.token = w.token
+   cross join lock_limit
+   order by m.id
+     for update of m
+)
+delete from ${schema}.marks m using mine where m.id = mine.id`
+}
+
+/** `skip locked`: whoever holds it is marking anew. */
+const MARK_SWEEP: Statement = {
+  name: 'mark_sweep',
+  writes: true,
+  text: (schema) => `with gone as materialized (
+  select id from ${schema}.marks where expires_at <= statement_timestamp()
+   order by expires_at
+   limit $1
+     for update skip locked
+)
+delete from ${schema}.marks m using gone g where m.id = g.id
+returning 1`
+}
+
+/** Returns how many. */
+export async function sweepMarks (session: Session, limit: number): Promise<number> {
+  return (await session.run(MARK_SWEEP, [limit])).length
+}
+
+export class PostgresMarks implements MarkStore {
+  readonly name = 'postgres'
+  readonly sweep: (limit: number) => Promise<number>
+  readonly #marks: Lane<Marking, MarkResult>
+  readonly #dones: Lane<Marking, null>
+  readonly #removals: Lane<Removal, null>
+
+  /** `sweep`: by the connections of the background, so that a process without such routes opens none for them. */
+  constructor (connections: Connections, sweep: (limit: number) => Promise<number>) {
+    const lane = { idOf: idText, batchMax: BATCH_MAX, batchesMax: BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, queueMax: QUEUE_MAX, provenRolledBack }
+    this.sweep = sweep
+    this.#marks = new Lane<Marking, MarkResult>({ ...lane, name: 'marks', run: (batch) => connections.use('mark', (session) => markAll(session, batch)) })
+    this.#dones = new Lane<Marking, null>({ ...lane, name: 'marks that are done', run: (batch) => connections.use('mark_done', (session) => doneAll(session, batch)) })
+    this.#removals = new Lane<Removal, null>({ ...lane, name: 'marks to remove', batchesMax: 1, run: (batch) => connections.use('mark_remove', (session) => removeAll(session, batch)) })
+  }
+
+  mark (id: Buffer, token: Buffer, as: 'running' | 'done', keepMs: number): Promise<MarkResult> {
+    return this.#marks.push({ id, token, done: as === 'done', keepMs })
+  }
+
+  async done (id: Buffer, token: Buffer, keepMs: number): Promise<void> {
+    await this.#dones.push({ id, token, done: true, keepMs })
+  }
+
+  async remove (id: Buffer, token: Buffer): Promise<boolean> {
+    await this.#removals.push({ id, token })
+    return true
+  }
+}
+
+async function markAll (session: Session, markings: readonly Marking[]): Promise<MarkResult[]> {
+  const rows = await session.run<{ id: string, won: boolean, done: boolean }>(MARK, [...valuesOf(markings), session.lockTimeout])
+  const found = new Map(rows.map(({ id, won, done }): [string, MarkResult] => [id, won ? 'marked' : done ? 'done' : 'running']))
+  return markings.map((marking) => found.get(idText(marking)) ?? 'running')
+}
+
+async function doneAll (session: Session, markings: readonly Marking[]): Promise<null[]> {
+  await session.run(MARK_DONE, [...valuesOf(markings), session.lockTimeout])
+  return markings.map(() => null)
+}
+
+async function removeAll (session: Session, removals: readonly Removal[]): Promise<null[]> {
+  await session.run(MARK_REMOVE, [byteas(removals.map(({ id }) => id)), byteas(removals.map(({ token }) => token)), session.lockTimeout])
+  return removals.map(() => null)
+}
+
+function valuesOf (markings: readonly Marking[]): Buffer[] {
+  return [
+    byteas(markings.map(({ id }) => id)),
+    byteas(markings.map(({ token }) => token)),
+    booleans(markings.map(({ done }) => done)),
+    bigints(markings.map(({ keepMs }) => keepMs))
+  ]
+}
+
+function idText ({ id }: { readonly id: Buffer }): string { return id.toString('hex') }
