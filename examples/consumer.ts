@@ -11,6 +11,8 @@ const { PORT = '3000', LEDGER = 'ledger.txt' } = process.env
 const BUSY_SHARE = 0.02
 
 const server = createServer((request, response) => {
+  // While it is being stopped: what comes next, comes to somebody else.
+  if (!server.listening) response.setHeader('Connection', 'close')
   void json(request).then(event => {
     if (Math.random() < BUSY_SHARE) {
       response.writeHead(503, { 'Retry-After': '1' }).end()

@@ -19,7 +19,7 @@ export const outbox: Example = async ({ stage, size, random }) => {
   const relay = await stage.program('outbox/relay.ts', { DATABASE_URL: ours, GATEWAY_URL: gateway.url })
   const shop = await stage.program('outbox/shop.ts', { DATABASE_URL: ours, ORDERS: String(size) })
 
-  const progress = () => consumer.done().length
+  const progress = () => consumer.ledger.count()
   const allSent = async () => shop.ended && (await query("select from outbox where state <> 'sent' limit 1")).length === 0
   const kills = await killUntilFinished({ random, progress, between: BETWEEN_KILLS, strike: async () => relay.restart(), finished: allSent })
   // Somebody is not sure what has arrived, and has a twentieth sent again.
@@ -29,7 +29,7 @@ export const outbox: Example = async ({ stage, size, random }) => {
 
   const events = await query('select id, attempts from outbox')
   const [counted] = await query('select count(*)::integer as orders from orders')
-  const verdict = judge(events.map(({ id }) => String(id)), consumer.done(), await duplicatesAt(gateway), [
+  const verdict = judge(events.map(({ id }) => String(id)), consumer.ledger.all(), await duplicatesAt(gateway), [
     `relay killed ${kills} times`, `${again.length} sent again by hand`, `${events.filter(({ attempts }) => Number(attempts) > 1).length} events took more than one attempt`
   ])
   return counted?.orders === size && events.length === size ? verdict : { ...verdict, wrong: [...verdict.wrong, `${counted?.orders} orders and ${events.length} events`] }

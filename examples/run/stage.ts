@@ -21,6 +21,8 @@ import type { RedisServer } from '../../test/harness/redis.ts'
 const EXAMPLES = fileURLToPath(new URL('..', import.meta.url))
 /** A program that starts on a machine with everything else going on. */
 const START_MS_MAX = 30_000
+/** A line's end, as a byte. */
+const NEWLINE = 10
 
 type Row = Record<string, unknown>
 type Variables = Readonly<Record<string, string>>
@@ -68,13 +70,12 @@ export class Stage {
 
   async consumer (): Promise<Consumer> {
     const port = await freePort()
-    const ledger = join(this.#directory.path, `ledger-${port}.txt`)
-    writeFileSync(ledger, '')
-    const program = await this.program('consumer.ts', { PORT: String(port), LEDGER: ledger })
-    return { program, url: `http://127.0.0.1:${port}`, done: () => readFileSync(ledger, 'utf8').split('\n').slice(0, -1) }
+    const ledger = this.lines(`ledger-${port}.txt`)
+    const program = await this.program('consumer.ts', { PORT: String(port), LEDGER: ledger.path })
+    return { program, url: `http://127.0.0.1:${port}`, ledger }
   }
 
-  file (name: string): string { return join(this.#directory.path, name) }
+  lines (name: string): Lines { return new Lines(join(this.#directory.path, name)) }
 
   #keep<Server extends { readonly stop: () => Promise<void> }> (server: Server): Server {
     this.after(async () => server.stop())
@@ -86,7 +87,31 @@ export interface Consumer {
   readonly program: Program
   readonly url: string
   /** Everything that it has done so far, in order. */
-  readonly done: () => string[]
+  readonly ledger: Lines
+}
+
+/** A file that a program appends lines to. */
+class Lines {
+  readonly path: string
+  #read = 0
+  #count = 0
+
+  constructor (path: string) {
+    this.path = path
+    writeFileSync(path, '')
+  }
+
+  /** So many by now: cheap, to be asked often. */
+  count (): number {
+    const file = readFileSync(this.path)
+    for (let at = file.indexOf(NEWLINE, this.#read); at >= 0; at = file.indexOf(NEWLINE, this.#read)) {
+      this.#count++
+      this.#read = at + 1
+    }
+    return this.#count
+  }
+
+  all (): string[] { return readFileSync(this.path, 'utf8').split('\n').slice(0, -1) }
 }
 
 /** A process that is started, killed and started again. */
