@@ -3,13 +3,15 @@ import { Random } from '../../test/chaos/random.ts'
 import { exactlyOnce } from './exactly-once.ts'
 import { fanOut } from './fan-out.ts'
 import type { Verdict } from './judge.ts'
+import { nats } from './nats.ts'
 import { outbox } from './outbox.ts'
+import { rabbitmq } from './rabbitmq.ts'
 import { Stage } from './stage.ts'
 
 export interface Setting { readonly stage: Stage, readonly size: number, readonly random: Random }
 export type Example = (setting: Setting) => Promise<Verdict>
 
-export const EXAMPLES = { outbox, 'exactly-once': exactlyOnce, 'fan-out': fanOut } as const satisfies Readonly<Record<string, Example>>
+export const EXAMPLES = { outbox, nats, rabbitmq, 'exactly-once': exactlyOnce, 'fan-out': fanOut } as const satisfies Readonly<Record<string, Example>>
 export type ExampleName = keyof typeof EXAMPLES
 
 export interface Played extends Verdict { readonly name: ExampleName, readonly seconds: number }

@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { makeDirectory } from '../../test/harness/directory.ts'
 import { eventually } from '../../test/harness/eventually.ts'
+import { startNats } from '../../test/harness/nats.ts'
+import type { NatsServer } from '../../test/harness/nats.ts'
 import { freePort } from '../../test/harness/ports.ts'
 import { startPostgres } from '../../test/harness/postgres.ts'
 import type { PostgresServer } from '../../test/harness/postgres.ts'
@@ -15,6 +17,8 @@ import { startProcess } from '../../test/harness/process-gateway.ts'
 import type { ProcessGateway } from '../../test/harness/process-gateway.ts'
 import { launch } from '../../test/harness/process.ts'
 import type { Launched } from '../../test/harness/process.ts'
+import { startRabbit } from '../../test/harness/rabbitmq.ts'
+import type { RabbitServer } from '../../test/harness/rabbitmq.ts'
 import { startRedis } from '../../test/harness/redis.ts'
 import type { RedisServer } from '../../test/harness/redis.ts'
 
@@ -51,6 +55,10 @@ export class Stage {
   }
 
   async redis (): Promise<RedisServer> { return this.#keep(await startRedis()) }
+
+  async nats (): Promise<NatsServer> { return this.#keep(await startNats()) }
+
+  async rabbit (): Promise<RabbitServer> { return this.#keep(await startRabbit()) }
 
   /** A gateway with the configuration of an example, on a port that it keeps if `port` says so. */
   async gateway (example: string, env: Variables, port = 0): Promise<ProcessGateway> {
