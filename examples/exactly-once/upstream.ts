@@ -10,7 +10,7 @@ import { Pool } from 'pg'
 import type { PoolClient } from 'pg'
 
 const { PORT = '3000', DATABASE_URL } = process.env
-const CONNECTIONS = 32
+const CONNECTIONS = 16
 /** What a payment takes, at most. */
 const WORK_MS_MAX = 10
 

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import { freePort } from '../../test/harness/ports.ts'
 import type { ProcessGateway } from '../../test/harness/process-gateway.ts'
 import type { Example } from './example.ts'
-import { judge } from './judge.ts'
+import { judgePayments } from './judge-payments.ts'
+import type { Books, Payment } from './judge-payments.ts'
 import { killUntilFinished } from './killer.ts'
 import type { Stage } from './stage.ts'
 
@@ -10,8 +11,6 @@ const SCHEMA = readFileSync(new URL('../exactly-once/schema.sql', import.meta.ur
 const TENANTS = ['ada', 'bob']
 /** So many more payments between two kills, at least and at most. */
 const BETWEEN_KILLS = [100, 250] as const
-
-interface Told { readonly tenant: string, readonly reference: string, readonly amount: number, readonly heard: number, readonly answer: { readonly id?: string } }
 
 export const exactlyOnce: Example = async ({ stage, size, random }) => {
   const [postgres, redis] = await Promise.all([stage.postgres(), stage.redis()])
@@ -43,33 +42,21 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
     }
   })
 
-  const payments = await query('select tenant, reference, amount, id from payments')
-  const accounts = await query('select tenant, balance from accounts')
-  const [sent] = await query('select count(*) filter (where attempt > 1)::integer as again from processed_messages')
-  const expected = Array.from({ length: size }, (_, number) => ({ tenant: TENANTS[number % 2] as string, reference: `order-${Math.floor(number / 2)}`, amount: 1 + number % 97 }))
-  const name = ({ tenant, reference }: { readonly tenant?: unknown, readonly reference?: unknown }) => `${String(tenant)}/${String(reference)}`
-  const ids = new Map(payments.map(payment => [name(payment), payment.id]))
-  const all = answers.all().map(line => JSON.parse(line) as Told)
-  const answered = new Set(all.filter(one => one.answer.id === ids.get(name(one))).map(name))
   const kills = gateways.map(gateway => struck.get(gateway) ?? 0).reduce((sum, count) => sum + count, 0)
   const died = struck.get(upstream) ?? 0
-  const verdict = judge(expected.map(name), payments.map(name), all.reduce((sum, { heard }) => sum + heard, 0) - size, [
-    `gateways killed ${kills} times, the upstream ${died} times`, `${sent?.again} payments reached the upstream in more than one attempt`
-  ])
-  return {
-    ...verdict,
-    wrong: [
-      ...verdict.wrong,
-      ...TENANTS.flatMap(tenant => {
-        const owed = expected.filter(one => one.tenant === tenant).reduce((sum, { amount }) => sum + amount, 0)
-        const balance = Number(accounts.find(account => account.tenant === tenant)?.balance)
-        return balance === owed ? [] : [`the balance of ${tenant} is ${balance}, and should be ${owed}`]
-      }),
-      ...answered.size === size ? [] : [`${size - answered.size} payments were never answered with their own payment`],
-      ...all.every(one => one.answer.id === ids.get(name(one))) ? [] : ['an answer told of another payment than was made'],
-      ...kills > 0 && died > 0 ? [] : ['somebody was never killed']
-    ]
-  }
+  const [sent] = await query('select count(*)::integer as again from processed_messages where attempt > 1')
+  const verdict = judgePayments({
+    expected: Array.from({ length: size }, (_, number) => paymentOf(number)),
+    payments: await query('select tenant, reference, amount, id from payments') as unknown as Books['payments'],
+    balances: Object.fromEntries((await query('select tenant, balance from accounts')).map(({ tenant, balance }) => [tenant, Number(balance)])),
+    told: answers.all().map(line => JSON.parse(line) as Books['told'][number])
+  }, [`gateways killed ${kills} times, the upstream ${died} times`, `${sent?.again} payments reached the upstream in more than one attempt`])
+  return kills > 0 && died > 0 ? verdict : { ...verdict, wrong: [...verdict.wrong, 'somebody was never killed'] }
+}
+
+/** As the client makes them. */
+function paymentOf (number: number): Payment {
+  return { tenant: TENANTS[number % TENANTS.length] as string, reference: `order-${Math.floor(number / TENANTS.length)}`, amount: 1 + number % 97 }
 }
 
 /** A gateway that dies and comes back under its address. */
