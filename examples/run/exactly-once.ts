@@ -32,7 +32,10 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
     random,
     progress: () => answers.count(),
     between: BETWEEN_KILLS,
-    finished: () => client.ended,
+    finished: () => {
+      upstream.check()
+      return client.ended
+    },
     strike: async () => {
       // Each in turn, so that both sides have died in every run.
       const victim = victims.shift() as Seat | typeof upstream

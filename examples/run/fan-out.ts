@@ -22,7 +22,10 @@ export const fanOut: Example = async ({ stage, size, random }) => {
   const relay = await stage.program('fan-out/relay.ts', { GATEWAY_URL: gateway.url, EVENTS: events, POSITION: position })
 
   const progress = () => billing.ledger.count() + shipping.ledger.count()
-  const finished = () => Number(readFileSync(position, 'utf8')) >= size
+  const finished = () => {
+    relay.check()
+    return Number(readFileSync(position, 'utf8')) >= size
+  }
   const refused = async () => countAt(gateway, 'unsent')
   let blows = 0
   const strike = async (): Promise<void> => {
@@ -40,7 +43,6 @@ export const fanOut: Example = async ({ stage, size, random }) => {
   writeFileSync(position, String(Math.floor(size * (1 - AGAIN_SHARE))))
   await relay.start()
   await moving(progress, finished)
-  relay.check()
 
   const duplicates = await duplicatesAt(gateway)
   const missed = await refused()

@@ -21,6 +21,7 @@ export const nats: Example = async ({ stage, size, random }) => {
 
   const progress = () => consumer.ledger.count()
   const finished = async () => {
+    relay.check()
     if (!publisher.ended) return false
     const { num_pending: waiting, num_ack_pending: unacknowledged } = await consumers.info('EVENTS', 'relay')
     return waiting + unacknowledged === 0
@@ -33,7 +34,6 @@ export const nats: Example = async ({ stage, size, random }) => {
   await consumers.add('EVENTS', { durable_name: 'relay', ack_policy: AckPolicy.Explicit, ack_wait: nanos(1_000), deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from })
   await relay.start()
   await moving(progress, finished)
-  relay.check()
 
   const events = Array.from({ length: size }, (_, number) => `event-${number}`)
   return judge(events, consumer.ledger.all(), await duplicatesAt(gateway), [`NATS ${server.version}`, `relay killed ${kills + 1} times`, `${size - from + 1} delivered again by hand`])

@@ -20,12 +20,14 @@ export const outbox: Example = async ({ stage, size, random }) => {
   const shop = await stage.program('outbox/shop.ts', { DATABASE_URL: ours, ORDERS: String(size) })
 
   const progress = () => consumer.ledger.count()
-  const allSent = async () => shop.ended && (await query("select from outbox where state <> 'sent' limit 1")).length === 0
+  const allSent = async () => {
+    relay.check()
+    return shop.ended && (await query("select from outbox where state <> 'sent' limit 1")).length === 0
+  }
   const kills = await killUntilFinished({ random, progress, between: BETWEEN_KILLS, strike: async () => relay.restart(), finished: allSent })
   // Somebody is not sure what has arrived, and has some of it sent again.
   const again = await query(`update outbox set state = 'retry', next_attempt_at = now() where position % ${AGAIN_EVERY} = 0 returning id`)
   await moving(progress, allSent)
-  relay.check()
 
   const events = await query('select id, attempts from outbox')
   const [counted] = await query('select count(*)::integer as orders from orders')

@@ -18,9 +18,9 @@ export const rabbitmq: Example = async ({ stage, size, random }) => {
 
   const empty = async () => (await channel.checkQueue('events')).messageCount === 0
   const finished = async () => {
+    relay.check()
     if (!publisher.ended || !await empty()) return false
     // What the relay has taken and not acknowledged is not counted: it finishes that, or it comes back.
-    relay.check()
     await relay.stop()
     if (await empty()) return true
     await relay.start()
