@@ -21,7 +21,8 @@ export function reported (all: readonly Played[], { args, seed }: { readonly arg
 ${versions().map(line => `* ${line}`).join('\n')}
 * ${cpus().length} cores, with all servers and clients on them
 
-A duplicate is a request at the gateway's door that is not the first of its message, by the gateway's own count.
+A duplicate is a request at the gateway's door that is not the first of its message: by the gateway's own count, and where gateways die with their
+counts (exactly-once) by the answers that clients have got.
 
 | example | messages | duplicates | lost | executed twice | seconds | |
 |---|---|---|---|---|---|---|
