@@ -10,7 +10,7 @@ import { startProcess } from './harness/process-gateway.ts'
 import { startWitness } from './harness/witness.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...readdirSync(join(ROOT, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]
+const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...readdirSync(join(ROOT, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`), ...readdirSync(join(ROOT, 'examples'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(name => `examples/${name}`)]
 const read = (page: string): string => readFileSync(join(ROOT, page), 'utf8')
 
 test('the curl walk of the README does what its comments say', async t => {

@@ -3,6 +3,7 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { KeySource } from '../core/key-sources.ts'
 import type { RouteMatch } from '../core/policy.ts'
+import { CLOCKS_APART_MS } from '../core/repeatability.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { checkDrop } from './drop.ts'
@@ -89,11 +90,16 @@ function wrongJwks (jwks: string, base: string): string[] {
 }
 
 /** What the content of a request is remembered by, or how old its first sending may be. */
-function checkWindow (sources: readonly KeySource[], { key: { window }, lease, retention }: IdempotencyFile, path: Path): Mistake[] {
-  if (window === undefined) return []
+function checkWindow (sources: readonly KeySource[], { mode, key: { window }, lease, retention, unknownRetention }: IdempotencyFile, path: Path): Mistake[] {
   const at = [...path, 'key', 'window']
-  const [windowMs, leaseMs, retentionMs] = [parseDuration(window) ?? 0, parseDuration(lease) ?? 0, parseDuration(retention) ?? 0]
+  const [windowMs, leaseMs, retentionMs] = [parseDuration(window ?? retention) ?? 0, parseDuration(lease) ?? 0, parseDuration(retention) ?? 0]
   const repeatable = sources.some((source) => source.kind === 'preset' && source.preset.name === 'repeatability')
+  if (mode === 'drop' && repeatable) return [mistake([...path, 'key', 'from'], 'cannot have repeatability with mode drop: it keeps no answer to repeat')]
+  if (mode === 'drop') return window === undefined ? [] : [mistake(at, 'says nothing with mode drop: drop.window does')]
+  // A client's clock that is ahead makes a request look younger than it is.
+  if (repeatable && windowMs < 2 * CLOCKS_APART_MS) return [mistake(window === undefined ? [...path, 'retention'] : at, 'must be at least ten minutes with repeatability: clocks may be five apart')]
+  if (repeatable && (parseDuration(unknownRetention) ?? 0) < windowMs) return [mistake([...path, 'unknownRetention'], 'must be at least key.window (else retention) with repeatability: what is older may have been forgotten')]
+  if (window === undefined) return []
   if (!repeatable && !sources.some(({ kind }) => kind === 'hash')) return [mistake(at, 'says nothing: no source is hash: or repeatability')]
   if (windowMs < 2 * leaseMs) return [mistake(at, `must be at least two leases (2 x ${lease})`)]
   return repeatable && windowMs > retentionMs ? [mistake(at, `must be at most retention (${retention}): what is older than that may have been forgotten`)] : []

@@ -36,6 +36,7 @@ export function checkIssuedKeys (file: IssuedKeysFile | undefined, base: string)
 /** A key that no request could be let in with, or that outlives its record, is a mistake in the file. */
 export function checkOnlyIssued (policy: IdempotencyFile, file: IssuedKeysFile | undefined, path: Path): Mistake[] {
   if (policy.key.issued !== 'required') return []
+  if (policy.mode === 'drop') return [mistake([...path, 'key', 'issued'], 'cannot be required with mode drop: its marks are gone before a key is, and an issued key executes once')]
   if (file === undefined) return [mistake([...path, 'key', 'issued'], 'needs issuedKeys: nobody else could give out a key that is taken here')]
   const sources = readKeySources(policy.key.from)
   const scopes = [readScope(policy.scope), readScope(file.scope)]

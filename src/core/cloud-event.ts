@@ -11,6 +11,7 @@ import { headerValue } from './lines.ts'
 export function cloudEventKey (): OwnKey {
   return {
     kind: 'own',
+    headers: ['ce-source', 'ce-id'],
     pointers: [SOURCE, ID],
     asksBody: keyed => modeOf(keyed) === 'structured',
     find: (keyed, values) => {

@@ -5,6 +5,7 @@
  */
 import { canonicalJson } from './canonical-json.ts'
 import { framedDigest } from './digest.ts'
+import { originForm } from './lines.ts'
 import { multipartParts } from './multipart.ts'
 import type { FingerprintPart, FingerprintPolicy } from './policy.ts'
 import type { Fingerprint } from './record.ts'
@@ -113,7 +114,7 @@ const DOMAIN = 'onceway:fingerprint'
 function digest (asked: Asked, alg: number, reading: Reading): Buffer {
   const framed: Array<string | Buffer> = [DOMAIN, String(alg)]
   if ((alg & PART_BITS.method) !== 0) framed.push(asked.method)
-  if ((alg & PART_BITS.target) !== 0) framed.push(asked.target)
+  if ((alg & PART_BITS.target) !== 0) framed.push(originForm(asked.target))
   if ((alg & PART_BITS.mediaType) !== 0) framed.push(asked.contentType === null ? 'absent' : 'present', mediaType(asked.contentType))
   framed.push(...reading.parts)
   return framedDigest(framed)

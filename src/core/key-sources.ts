@@ -36,7 +36,7 @@ export interface Preset {
   /** What is not to be guarded though it comes on this route, and why, in a word for the metric. */
   readonly passes?: {
     readonly ofHead?: (keyed: Keyed) => string | null
-    readonly ofBody?: { readonly pointers: readonly Pointer[], readonly why: (values: Values) => string | null }
+    readonly ofBody?: { readonly pointers: readonly Pointer[], readonly why: (values: Values, keyed: Keyed) => string | null }
   }
 }
 
@@ -47,6 +47,8 @@ export interface OwnKey {
   readonly kind: 'own'
   readonly pointers: readonly Pointer[]
   readonly asksBody: (keyed: Keyed) => boolean
+  /** Header fields that it reads, in lower case. */
+  readonly headers: readonly string[]
   readonly find: (keyed: Keyed, values: () => Values, windowMs: number) => SourcedKey
 }
 
@@ -90,10 +92,15 @@ export function findKey (policy: KeyPolicy, keyed: Keyed, body: Buffer | null): 
       if (body === null && asksBody(key, keyed)) return { kind: 'body' }
       const found = fromSource(key, policy, keyed, body, values)
       if (found.kind === 'missing') missing ??= found
-      else if (found.kind !== 'absent') return found.kind === 'key' ? { ...found, source } : found
+      else if (found.kind !== 'absent') return found.kind === 'key' ? { kind: 'key', key: keyIn(source, found.key), source } : found
     }
   }
   return missing ?? { kind: 'absent' }
+}
+
+/** An event's id is its sender's: another sender on the same route may draw the same one. */
+function keyIn (source: KeySource, key: string): string {
+  return isClientsKey(source) || source.kind !== 'preset' ? key : `${source.preset.name}:${key}`
 }
 
 /** What every retry sends anew: the client's own, as opposed to what is derived from what it sends. */
@@ -101,8 +108,21 @@ export function isClientsKey (source: KeySource): boolean {
   return source.kind === 'header' || (source.kind === 'preset' && source.preset.scope === 'credential')
 }
 
+/** Every header field that a key is made of, in lower case: none of them may be taken away on the way. */
+export function headersRead (source: KeySource | OwnKey): readonly string[] {
+  switch (source.kind) {
+    case 'header': return [source.name]
+    case 'own': return source.headers
+    case 'preset': return source.preset.keys.flatMap(headersRead)
+    case 'template': return source.parts.flatMap(part => part.kind === 'header' ? [part.name] : [])
+    case 'json':
+    case 'hash':
+    case 'query': return []
+  }
+}
+
 function passing ({ passes }: Preset, keyed: Keyed, values: (() => Values) | null): string | null {
-  return passes?.ofHead?.(keyed) ?? (values === null ? null : passes?.ofBody?.why(values()) ?? null)
+  return passes?.ofHead?.(keyed) ?? (values === null ? null : passes?.ofBody?.why(values(), keyed) ?? null)
 }
 
 function valuesOf ({ sources }: KeyPolicy, body: Buffer | null): Values {

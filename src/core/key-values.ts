@@ -5,7 +5,7 @@
 import { scalarText } from './json-pointer.ts'
 import type { Found, Pointer } from './json-pointer.ts'
 import { KEY_CHARS_MAX } from './key.ts'
-import { headerLines } from './lines.ts'
+import { headerLines, originForm } from './lines.ts'
 import type { RouteMatch } from './policy.ts'
 import type { RawHeaders } from './record.ts'
 
@@ -73,8 +73,9 @@ export function fitted (text: string): Value {
   return text.isWellFormed() && !CONTROL.test(text) ? { kind: 'value', text } : { kind: 'unfit', why: 'has characters that no key may have' }
 }
 
+/** Of either half of Latin-1, and what turns the direction of a line or ends it: keys are shown on terminals. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
-const CONTROL = /[\x00-\x1f\x7f]/
+const CONTROL = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/
 
 export function bodyValue (values: Values, pointer: Pointer): Value {
   const found = values.get(pointer) ?? { kind: 'none' }
@@ -86,9 +87,18 @@ export function bodyValue (values: Values, pointer: Pointer): Value {
 
 export function queryValue (name: string, target: string): Value {
   const at = target.indexOf('?')
-  const values = at === -1 ? [] : new URLSearchParams(target.slice(at + 1)).getAll(name)
+  const pairs = at === -1 ? [] : target.slice(at + 1).split('&').map(pair => pair.replaceAll('+', ' '))
+  const values = pairs.filter(pair => unescaped(pair.split('=', 1)[0] ?? '') === name)
   if (values.length > 1) return TWICE
-  return values[0] === undefined ? NONE : fitted(values[0])
+  return values[0] === undefined ? NONE : percentDecoded(values[0].slice(values[0].split('=', 1)[0]?.length).slice(1))
+}
+
+function unescaped (text: string): string | null {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return null
+  }
 }
 
 /** `decode`: of the one line, trimmed. */
@@ -101,7 +111,7 @@ export function headerText (name: string, rawHeaders: RawHeaders, decode: (line:
 /** The segment of the target where the route's path has `:name`. */
 export function pathValue (name: string, { target, match }: Keyed): Value {
   const at = match.path.split('/').indexOf(`:${name}`)
-  const segment = at === -1 ? undefined : (target.split('?')[0] ?? '').split('/').filter((part, index) => part !== '' || index === 0)[at]
+  const segment = at === -1 ? undefined : (originForm(target).split('?')[0] ?? '').split('/').filter((part, index) => part !== '' || index === 0)[at]
   if (segment === undefined) return NONE
   return percentDecoded(segment)
 }

@@ -30,3 +30,14 @@ function isNamed (name: string | undefined, lowerName: string): boolean {
 export function * pairs (raw: RawHeaders): Generator<[name: string, value: string]> {
   for (let at = 0; at + 1 < raw.length; at += 2) yield [raw[at] ?? '', raw[at + 1] ?? '']
 }
+
+/** Path and query of a request target, which a client of a proxy writes with scheme and host before it (RFC 9112 3.2.2). */
+export function originForm (target: string): string {
+  if (target.startsWith('/')) return target
+  const from = ABSOLUTE.exec(target)?.[0].length
+  if (from === undefined) return target
+  const rest = target.slice(from)
+  return rest.startsWith('/') ? rest : `/${rest}`
+}
+
+const ABSOLUTE = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/[^/?#]*/

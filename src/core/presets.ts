@@ -31,7 +31,7 @@ const ROWS: readonly Preset[] = [
   { name: 'sqsd', keys: [ofHeaders('x-aws-sqsd-msgid')], ...EVENT },
   // Every subscription of a topic delivers the same message id.
   { name: 'pubsub', keys: [ofHeaders('x-goog-pubsub-message-id', 'x-goog-pubsub-subscription-name'), ofBody('/message/messageId', '/subscription')], ...EVENT },
-  { name: 'eventgrid', keys: [ofBody('/0/id')], ...EVENT, passes: { ofHead: eventGridControl, ofBody: eventGridBody() } },
+  { name: 'eventgrid', keys: [where(isEventGrid, ofBody('/0/id'))], ...EVENT, passes: { ofHead: eventGridControl, ofBody: eventGridBody() } },
   { name: 'eventbridge', keys: [ofBody('/id')], ...EVENT },
   { name: 'stripe-event', keys: [ofBody('/id')], ...EVENT },
   { name: 'square', keys: [ofBody('/idempotency_key')], ...CLIENT },
@@ -47,7 +47,7 @@ export const PRESETS: ReadonlyMap<string, Preset> = new Map(ROWS.map(row => [row
 
 /** Without the first of them it is none of this sender's; the others belong to it. */
 function ofHeaders (first: string, ...others: readonly string[]): PresetKey {
-  return ofHead(keyed => {
+  return ofHead([first, ...others], keyed => {
     const values = [first, ...others].map(name => ({ value: headerText(name, keyed.rawHeaders), what: `the ${name} header` }))
     const [value] = values
     if (value === undefined || value.value.kind === 'none') return { kind: 'absent' }
@@ -55,10 +55,11 @@ function ofHeaders (first: string, ...others: readonly string[]): PresetKey {
   })
 }
 
-function ofBody (...written: readonly string[]): PresetKey {
+function ofBody (...written: readonly string[]): OwnKey {
   const parts = written.map(text => ({ text, pointer: pointerOf(text) }))
   return {
     kind: 'own',
+    headers: [],
     pointers: parts.map(({ pointer }) => pointer),
     asksBody: () => true,
     find: (_keyed, values) => {
@@ -69,15 +70,20 @@ function ofBody (...written: readonly string[]): PresetKey {
   }
 }
 
+/** `is`: by its head; else it is none of this sender's, whatever its body looks like. */
+function where (is: (keyed: Keyed) => boolean, key: OwnKey): OwnKey {
+  return { ...key, asksBody: is, find: (keyed, ...rest) => is(keyed) ? key.find(keyed, ...rest) : { kind: 'absent' } }
+}
+
 function ofBase64Header (name: string): PresetKey {
-  return ofHead(({ rawHeaders }) => {
+  return ofHead([name], ({ rawHeaders }) => {
     const value = headerText(name, rawHeaders, base64Text)
     return value.kind === 'none' ? { kind: 'absent' } : keyOfValue(value, `the ${name} header`)
   })
 }
 
-function ofHead (find: (keyed: Keyed) => SourcedKey): OwnKey {
-  return { kind: 'own', pointers: [], asksBody: () => false, find }
+function ofHead (headers: readonly string[], find: (keyed: Keyed) => SourcedKey): OwnKey {
+  return { kind: 'own', headers, pointers: [], asksBody: () => false, find }
 }
 
 function base64Text (line: string): Value {
@@ -98,25 +104,21 @@ function snsControl ({ rawHeaders }: Keyed): string | null {
   return type === undefined || type === 'Notification' ? null : 'control-message'
 }
 
-/** The header that says what a delivery is; a notification's has the same name. */
-function eventGridControl ({ rawHeaders }: Keyed): string | null {
-  const type = headerValue(rawHeaders, 'aeg-event-type')?.trim().toLowerCase()
-  return type === undefined || type === 'notification' ? null : 'control-message'
+/** Event Grid says on every delivery what it is. */
+function isEventGrid ({ rawHeaders }: Keyed): boolean {
+  return headerValue(rawHeaders, 'aeg-event-type') !== null
 }
 
-const VALIDATION_EVENT = '"Microsoft.EventGrid.SubscriptionValidationEvent"'
+/** Handshakes, and whatever else is no event. */
+function eventGridControl ({ rawHeaders }: Keyed): string | null {
+  const type = headerValue(rawHeaders, 'aeg-event-type')?.trim().toLowerCase() ?? 'notification'
+  return type === 'notification' ? null : 'control-message'
+}
 
 /** Several events in one request have no identity together: what they are made up of differs between attempts. */
 function eventGridBody (): NonNullable<NonNullable<Preset['passes']>['ofBody']> {
-  const [type, second] = [pointerOf('/0/eventType'), pointerOf('/1')]
-  return {
-    pointers: [type, second],
-    why: values => {
-      const found = values.get(type)
-      if (found?.kind === 'value' && found.source === VALIDATION_EVENT) return 'control-message'
-      return values.get(second)?.kind === 'value' ? 'batch' : null
-    }
-  }
+  const second = pointerOf('/1')
+  return { pointers: [second], why: (values, keyed) => isEventGrid(keyed) && values.get(second)?.kind === 'value' ? 'batch' : null }
 }
 
 function pointerOf (written: string): Pointer {

@@ -16,12 +16,12 @@ const FIRST_SENT = 'repeatability-first-sent'
 const CLIENT_ID = 'repeatability-client-id'
 
 export function repeatabilityKey (): OwnKey {
-  return { kind: 'own', pointers: [], asksBody: () => false, find: (keyed, _values, windowMs) => find(keyed, windowMs) }
+  return { kind: 'own', headers: [REQUEST_ID, FIRST_SENT, CLIENT_ID], pointers: [], asksBody: () => false, find: (keyed, _values, windowMs) => find(keyed, windowMs) }
 }
 
 /** Which requests are answered with a `Repeatability-Result`. */
 export function isRepeatable (sources: readonly KeySource[], rawHeaders: RawHeaders): boolean {
-  return sources.some(source => source.kind === 'preset' && source.preset.name === 'repeatability') && headerLines(rawHeaders, REQUEST_ID).length > 0
+  return sources.some(source => source.kind === 'preset' && source.preset.name === 'repeatability') && [REQUEST_ID, FIRST_SENT].some(name => headerLines(rawHeaders, name).length > 0)
 }
 
 function find ({ rawHeaders, nowMs }: Keyed, windowMs: number): SourcedKey {
@@ -34,7 +34,7 @@ function find ({ rawHeaders, nowMs }: Keyed, windowMs: number): SourcedKey {
   if (key.kind !== 'key') return key
   const ageMs = nowMs() - at
   if (ageMs < -CLOCKS_APART_MS) return invalidKey(`first sent at the time in ${FIRST_SENT}`, 'has not come yet')
-  return ageMs > windowMs - Math.min(CLOCKS_APART_MS, windowMs / 2) ? { kind: 'too-old', detail: TOO_OLD } : key
+  return ageMs > windowMs - CLOCKS_APART_MS ? { kind: 'too-old', detail: TOO_OLD } : key
 }
 
 const TOO_OLD = `The request was first sent (${FIRST_SENT}) longer ago than requests are remembered here, so nobody can tell whether it was done. Nothing was sent.`

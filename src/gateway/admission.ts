@@ -8,6 +8,7 @@ import type { Asked } from '../core/fingerprint.ts'
 import { headerValue } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import { keyHash, recordId } from '../core/identity.ts'
+import { POINTED_BYTES_MAX } from '../core/json-pointer.ts'
 import { findKey, keySourceText } from '../core/key-sources.ts'
 import type { FoundKey, Keyed, SourcedKey } from '../core/key-sources.ts'
 import { renderQuestion } from '../core/probe.ts'
@@ -89,7 +90,7 @@ async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Extr
   steps.requestBytes = read.body.length
   const found = key.kind === 'key' ? key : findKey(route.idempotency.key, keyedBy(gateway, request), read.body)
   if (found.kind === 'passes') return passed(gateway, request, found, read)
-  if (found.kind !== 'key') return refusedKey(gateway, found, read.heldBytes)
+  if (found.kind !== 'key') return refusedKey(gateway, found, read)
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
   return { kind: 'visit', visit: visitOf(gateway, request, { found, scope, read, arrivedAtMs, leave }) }
 }
@@ -105,8 +106,9 @@ async function passed (gateway: Gateway, request: GuardedRequest, { preset, why 
 }
 
 /** What was asked of the body, and is not there: the one who asked has to say what he means. */
-function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, heldBytes: number): Admission {
+function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Admission {
   gateway.buffered.release(heldBytes)
+  if (found.kind === 'missing' && body.length > POINTED_BYTES_MAX) return refused(rejected('key-missing', `${found.detail} The body is larger than 1 MiB, and is not looked into.`))
   return refused(found.kind === 'body' ? rejected('key-missing') : keyRefusal(found))
 }
 

@@ -201,12 +201,18 @@ function told (gateway: Gateway, dropping: Dropping, through: boolean): void {
   dropping.through.resolve(through)
 }
 
+/** Whatever the profile keeps: what the upstream refused has not gone through, and what comes then is no duplicate but a retry. */
+function dispositionOf (answer: Parameters<typeof judge>[0], policy: IdempotencyPolicy): Sent {
+  const { disposition } = judge(answer, policy)
+  return disposition === 'keep' ? judge(answer, { ...policy, profile: 'relay' }).disposition : disposition
+}
+
 function sentOf (result: UpstreamResult, policy: IdempotencyPolicy): Sent {
   switch (result.kind) {
     case 'unsent': return 'unsent'
     case 'lost': return 'unknown'
-    case 'answer': return judge(result.answer, policy).disposition
-    case 'stream': return judge({ status: result.status, headers: result.headers, body: Buffer.alloc(0) }, policy).disposition
+    case 'answer': return dispositionOf(result.answer, policy)
+    case 'stream': return dispositionOf({ status: result.status, headers: result.headers, body: Buffer.alloc(0) }, policy)
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { statusTold } from '../core/disposition.ts'
 import { headerValue, replayedHeaders } from '../core/headers.ts'
+import { pairs } from '../core/lines.ts'
 import { problem, PROBLEMS, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { GuardedRoute } from '../core/policy.ts'
@@ -48,14 +49,20 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'not-kept': return notKept(outcome.originalStatus, context)
     case 'unsent': return problemReply('upstream-unreachable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: 'unsent', ...(outcome.lost === true ? { detail: LOST } : {}) })
     case 'duplicate': return { status: outcome.status, headers: ['Idempotency-Status', 'duplicate'], body: Buffer.alloc(0), close: false, outcome: 'duplicate', problem: null }
-    case 'passed': return passed(outcome)
+    case 'passed': return outcome.as === 'released' ? asReleased(outcome, context, []) : passed(outcome)
     case 'lost': return lost(outcome, context)
     case 'unavailable': return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable' })
   }
 }
 
+/** OASIS Repeatable Requests: ours, whatever the upstream says of it. */
+export function withResult (reply: Reply, outcome: Outcome): Reply {
+  const headers = Array.from(pairs(reply.headers)).filter(([name]) => name.toLowerCase() !== 'repeatability-result').flat()
+  return { ...reply, headers: [...headers, 'Repeatability-Result', wasRefused(outcome) ? 'rejected' : 'accepted'] }
+}
+
 /** Nothing of this request was or will be done, and no earlier one with its key stands behind the answer. */
-export function wasRefused ({ kind }: Outcome): boolean {
+function wasRefused ({ kind }: Outcome): boolean {
   return kind === 'rejected' || kind === 'mismatch' || kind === 'unsent' || kind === 'unavailable'
 }
 

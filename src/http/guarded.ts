@@ -5,15 +5,16 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
-import { findKey } from '../core/key-sources.ts'
+import { findKey, headersRead } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
 import type { GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
+import type { RawHeaders } from '../core/record.ts'
 import type { GuardedRequest } from '../gateway/admission.ts'
 import type { Steps } from '../gateway/execution.ts'
 import { handle } from '../gateway/handle.ts'
 import type { Outcome } from '../gateway/outcome.ts'
 import { isRepeatable } from '../core/repeatability.ts'
-import { replyTo, wasRefused } from './answer.ts'
+import { replyTo, withResult } from './answer.ts'
 import type { Reply } from './answer.ts'
 import { BODY_TIMEOUT_MS, readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
@@ -80,7 +81,7 @@ export class GuardedRequests {
       this.#pass(request, reply, next)
       return
     }
-    const refusal = idempotency.key.header === USUAL_KEY_HEADER ? null : requestRefusal(raw.rawHeaders, idempotency.key.header)
+    const refusal = takenAwayRefusal(raw.rawHeaders, idempotency.key)
     if (refusal !== null) return this.#refuse(request, reply, refusal)
     reply.hijack()
     void this.#guard(request, reply.raw, { ...route, idempotency })
@@ -104,14 +105,14 @@ export class GuardedRequests {
     response.on('error', ignored)
     const steps: Steps = {}
     const outcome = await this.#outcomeOf(request, response, route, steps)
-    const reply = replyTo(outcome, {
+    const plain = replyTo(outcome, {
       route,
       requestId: request.id,
       origin: headerValue(raw.rawHeaders, 'origin'),
       problemBaseUri: this.#options.problemBaseUri
     })
+    const reply = isRepeatable(route.idempotency.key.sources, raw.rawHeaders) ? withResult(plain, outcome) : plain
     reply.headers.push('X-Request-Id', request.id)
-    if (isRepeatable(route.idempotency.key.sources, raw.rawHeaders)) reply.headers.push('Repeatability-Result', wasRefused(outcome) ? 'rejected' : 'accepted')
     const note = (sentBytes: number): void => { this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
     if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id)) })
     else note(await this.#writeSlowly(raw, response, reply, request.id))
@@ -190,6 +191,17 @@ export class GuardedRequests {
       reason: steps.reason ?? reply.reason
     })
   }
+}
+
+/** A field that the key is made of, and that the next hop is told to remove. */
+function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: KeyPolicy): string | null {
+  for (const source of sources) {
+    for (const name of headersRead(source)) {
+      const refusal = name === USUAL_KEY_HEADER ? null : requestRefusal(rawHeaders, name)
+      if (refusal !== null) return refusal
+    }
+  }
+  return null
 }
 
 type Passing = Extract<FoundKey, { kind: 'absent' | 'passes' }>

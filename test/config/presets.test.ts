@@ -54,6 +54,10 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
   ['nobody is called that', '{ key: { from: kafka } }', /^key\.from: "kafka" is no key source; write .+ or a sender: cloudevents, standard-webhooks/],
   ['a window without content', '{ key: { window: 5m } }', /^key\.window: says nothing/],
   ['a window below two leases', '{ key: { from: "hash:body", window: 20s } }', /^key\.window: must be at least two leases/],
+  ['a first sending that may have been forgotten', '{ retention: 9m, key: { from: repeatability } }', /^retention: must be at least ten minutes with repeatability/],
+  ['an unknown outcome that is forgotten before', '{ unknownRetention: 1h, key: { from: repeatability } }', /^unknownRetention: must be at least key\.window/],
+  ['nothing to repeat', '{ mode: drop, key: { from: repeatability } }', /^key\.from: cannot have repeatability with mode drop/],
+  ['a window of another mode', '{ mode: drop, key: { from: "hash:body", window: 5m } }', /^key\.window: says nothing with mode drop/],
   ['a window beyond what is remembered', '{ key: { from: repeatability, window: 2d } }', /^key\.window: must be at most retention/]
 ]
 for (const [why, policy, said] of REFUSED) {

@@ -167,3 +167,33 @@ describe('as they are written', () => {
     assert.ok('wrong' in read && /behind hash:body/.test(read.wrong))
   })
 })
+
+test('a target with scheme and host before it is the same request, part by part', () => {
+  const from = 'template:{path:topic}-{query:n}'
+  const path = '/sink/:topic'
+  for (const target of ['/sink/orders?n=1', 'http://shop.example/sink/orders?n=1', 'HTTP://[::1]:80/sink/orders?n=1']) {
+    assert.equal(keyOf(from, { target, path }), '6:orders-1:1', target)
+  }
+})
+
+test('bytes of the query that are no UTF-8 are no key: others would become the same', () => {
+  for (const target of ['/x?id=%ff', '/x?id=%fe', '/x?id=%zz']) assert.match(saidOf('query:id', { target }), /^invalid: .+is not percent-encoded UTF-8/, target)
+  assert.equal(keyOf('query:id', { target: '/x?%69d=%C3%BC' }), 'ü')
+  assert.match(saidOf('query:id', { target: '/x?id=1&%69d=2' }), /more than once/)
+})
+
+test('what moves a terminal is in no key', () => {
+  for (const text of ['\u009b31m', '\u0085', '\u202e', '\u2028', '\u2066']) assert.match(saidOf('json:/id', { body: `{"id":"x${text}"}` }), /^invalid: .+characters that no key may have/)
+})
+
+test('two senders on one route may draw the same id', () => {
+  const senders = ['standard-webhooks', 'github']
+  assert.equal(keyOf(senders, { headers: ['webhook-id', '1'] }), 'standard-webhooks:1')
+  assert.equal(keyOf(senders, { headers: ['X-GitHub-Delivery', '1'] }), 'github:1')
+})
+
+test('Event Grid beside others takes nothing that does not say it is its own', () => {
+  const batch = '[{"id":"1"},{"id":"2"}]'
+  assert.equal(keyOf(['eventgrid', 'standard-webhooks'], { headers: ['webhook-id', 'w'], body: batch }), 'standard-webhooks:w')
+  assert.equal(find(['eventgrid', 'standard-webhooks'], { headers: ['webhook-id', 'w', 'aeg-event-type', 'Notification'], body: batch }).kind, 'passes')
+})

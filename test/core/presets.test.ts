@@ -23,7 +23,8 @@ function find (preset: string, { headers, body = '' }: Sent): FoundKey {
 /** The key, or what was said instead. */
 function saidOf (preset: string, sent: Sent): string {
   const found = find(preset, sent)
-  if (found.kind === 'key') return found.key
+  const prefix = PRESETS.get(preset)?.scope === 'credential' ? '' : `${preset}:`
+  if (found.kind === 'key') return found.key.startsWith(prefix) ? found.key.slice(prefix.length) : `no sender in ${found.key}`
   if (found.kind === 'passes') return `passes: ${found.why}`
   return 'detail' in found ? `${found.kind}: ${found.detail}` : found.kind
 }
@@ -99,11 +100,12 @@ const SENDERS: Readonly<Record<string, readonly Row[]>> = {
   ],
   eventgrid: [
     ['an array of one, whichever delivery it is', GRID_EVENT.id, ...['0', '3'].map((count) => ({ headers: { ...JSON_TYPE, 'aeg-event-type': 'Notification', 'aeg-delivery-count': count, 'aeg-subscription-name': 'ORDERS' }, body: JSON.stringify([GRID_EVENT]) }))],
-    ['the handshake passes, by its header or by its body', 'passes: control-message',
-      { headers: { ...JSON_TYPE, 'aeg-event-type': 'SubscriptionValidation' }, body: '[]' },
-      { headers: JSON_TYPE, body: JSON.stringify([{ ...GRID_EVENT, eventType: 'Microsoft.EventGrid.SubscriptionValidationEvent', data: { validationCode: '512d38b6-c7b8-40c8-89fe-f46f9e9622b6' } }]) }],
+    ['the handshake passes, and what else is no notification', 'passes: control-message',
+      { headers: { ...JSON_TYPE, 'aeg-event-type': 'SubscriptionValidation' }, body: JSON.stringify([{ ...GRID_EVENT, eventType: 'Microsoft.EventGrid.SubscriptionValidationEvent' }]) },
+      { headers: { ...JSON_TYPE, 'aeg-event-type': 'SubscriptionDeletion' }, body: '[]' }],
     ['several in one pass', 'passes: batch', { headers: { ...JSON_TYPE, 'aeg-event-type': 'Notification' }, body: JSON.stringify([GRID_EVENT, { ...GRID_EVENT, id: 'two' }]) }],
-    ['no event', /^missing: The key is to be the body's value at \/0\/id/, { headers: JSON_TYPE, body: '[]' }, { headers: JSON_TYPE, body: '{"id":"1"}' }]
+    ['no event', /^missing: The key is to be the body's value at \/0\/id/, ...['[]', '{"id":"1"}'].map((body) => ({ headers: { ...JSON_TYPE, 'aeg-event-type': 'Notification' }, body }))],
+    ['another sender, whatever its body looks like', 'absent', { headers: JSON_TYPE, body: '[{"id":"1"},{"id":"2"}]' }]
   ],
   eventbridge: [
     ['the event', '53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa', { headers: { 'Content-Type': 'application/json; charset=utf-8', 'User-Agent': 'Amazon/EventBridge/ApiDestinations' }, body: '{"version":"0","id":"53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa","detail-type":"order","source":"shop","time":"2026-11-21T17:59:00Z","detail":{"id":"other"}}' }],

@@ -51,7 +51,9 @@ test('it is marked before anybody is answered', async t => {
 for (const [name, answer, mark, profile = 'relay'] of [
   ['an answer that says that it was not done', status(500, 200), 'released'],
   ['an upstream that breaks off', (_seen, response, socket, count) => { if (count === 1) socket.destroy(); else response.end('answer 2') }, 'indeterminate'],
-  ['a hop that does not know', status(502, 200), 'indeterminate', 'api']
+  ['a hop that does not know', status(502, 200), 'indeterminate', 'api'],
+  ['an answer that profile api would keep and replay', status(500, 200), 'released', 'api'],
+  ['a refusal that profile api would keep and replay', status(422, 200), 'released', 'api']
 ] as ReadonlyArray<readonly [string, Behaviour, string, 'api' | undefined]>) {
   test(`after ${name} the retry goes through`, async t => {
     const { ask, witness } = await startDrop(t, { answer, policy: { profile } })
@@ -62,6 +64,12 @@ for (const [name, answer, mark, profile = 'relay'] of [
     assert.equal(witness.seen.length, 2)
   })
 }
+
+test('a relay is told 503 of a refusal, as on any route with onRelease', async t => {
+  const { ask } = await startDrop(t, { answer: status(400, 200), policy: { onRelease: { action: 'retry', status: 503 } } })
+  const { headers, status: told } = await ask('e')
+  assert.deepEqual([told, headers['idempotency-status'], headers['idempotency-original-status'], headers['retry-after']], [503, 'released', '400', '1'])
+})
 
 test('of an outcome that is not known a relay is told to come again, and anybody else that it may have been done', async t => {
   const broken: Behaviour = (_seen, _response, socket) => { socket.destroy() }

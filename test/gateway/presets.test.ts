@@ -25,15 +25,17 @@ async function start (t: TestContext, from: string, { policy = {}, answer }: { p
 
 const statusOf = ({ headers }: Called): unknown => headers['idempotency-status']
 
+const NOTIFICATION = { 'aeg-event-type': 'Notification' }
+
 test('Event Grid: an event alone is guarded; several, and the handshake, go on each time, byte for byte, without a record', async t => {
   const { post, witness, counts } = await start(t, 'eventgrid')
   const [one, two] = ['[{"id":"1","eventType":"x"}]', '[ {"id":"1","eventType":"x"},\n{"id":"2"} ]']
-  assert.deepEqual([statusOf(await post(one)), statusOf(await post(one))], ['executed', 'replayed'])
+  assert.deepEqual([statusOf(await post(one, NOTIFICATION)), statusOf(await post(one, NOTIFICATION))], ['executed', 'replayed'])
   for (let n = 0; n < 2; n++) {
-    const { status, headers, json } = await post(two, { 'X-Trace': 'a' })
+    const { status, headers, json } = await post(two, { ...NOTIFICATION, 'X-Trace': 'a' })
     assert.deepEqual([status, headers['idempotency-status'], typeof json.id], [201, 'ignored', 'number'])
   }
-  assert.equal(statusOf(await post('[{"eventType":"Microsoft.EventGrid.SubscriptionValidationEvent"}]')), 'ignored')
+  assert.equal(statusOf(await post('[{}]', { 'aeg-event-type': 'SubscriptionDeletion' })), 'ignored')
   assert.equal(statusOf(await post('[]', { 'aeg-event-type': 'SubscriptionValidation' })), 'ignored')
   assert.equal(counts.get('passed'), 4)
   const [, first] = witness.seen
@@ -43,10 +45,10 @@ test('Event Grid: an event alone is guarded; several, and the handshake, go on e
 
 test('Event Grid: what passes and finds nobody, or nobody who answers, says so', async t => {
   const { post, witness } = await start(t, 'eventgrid', { answer: (_seen, _response, socket) => { socket.resetAndDestroy() } })
-  const lost = await post('[{"id":"1"},{"id":"2"}]')
+  const lost = await post('[{"id":"1"},{"id":"2"}]', NOTIFICATION)
   assert.deepEqual([lost.status, lost.json.code, lost.headers['retry-after']], [503, 'upstream-failed', '1'])
   await witness.close()
-  const unsent = await post('[{"id":"1"},{"id":"2"}]')
+  const unsent = await post('[{"id":"1"},{"id":"2"}]', NOTIFICATION)
   assert.deepEqual([unsent.status, unsent.json.code, unsent.headers['retry-after']], [503, 'upstream-unreachable', '1'])
 })
 
@@ -86,4 +88,24 @@ test('content is remembered for its window, a header\'s key for the retention', 
   const until = Date.parse(String((await post('{"n":1}')).headers['idempotency-expires']))
   const { post: other } = await start(t, 'hash:body', { policy: { retentionMs: 86_400_000 } })
   assert.ok(Math.abs(until - Date.parse(String((await other('{"n":1}')).headers['idempotency-expires']))) < 60_000)
+})
+
+test('OASIS: what the upstream says of repeating is not passed on beside ours', async t => {
+  const { post } = await start(t, 'repeatability', { answer: (_seen, response) => { response.writeHead(200, { 'Repeatability-Result': 'rejected' }); response.end('ok') } })
+  const headers = { 'Repeatability-Request-ID': 'r-1', 'Repeatability-First-Sent': new Date().toUTCString() }
+  for (let n = 0; n < 2; n++) assert.equal((await post('', headers)).headers['repeatability-result'], 'accepted')
+  assert.equal((await post('', { 'Repeatability-First-Sent': new Date().toUTCString() })).headers['repeatability-result'], 'rejected')
+})
+
+test('a field that a sender\'s key is made of cannot be taken away on the way', async t => {
+  const { post, witness } = await start(t, 'standard-webhooks')
+  const { status, json } = await post('{}', { 'webhook-id': 'm', Connection: 'webhook-id' })
+  assert.deepEqual([status, json.code, witness.seen.length], [400, 'bad-request', 0])
+})
+
+test('a body too large to be looked into is told so', async t => {
+  const { post } = await start(t, 'pubsub', { policy: { keep: { ...relayPolicy().keep, requestBytesMax: 4 * 1024 * 1024 } } })
+  const { status, json } = await post(JSON.stringify({ message: { data: 'x'.repeat(1024 * 1024), messageId: '1' }, subscription: 's' }))
+  assert.deepEqual([status, json.code], [400, 'key-missing'])
+  assert.match(json.detail, /larger than 1 MiB/)
 })

@@ -14,7 +14,7 @@ export type Source =
   | { readonly kind: 'none', readonly why: string }
 
 /** The packages of Debian that each one is in. A compiler is of no use without the C library's headers. */
-const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], tcc: ['tcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'] } as const
+const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], tcc: ['tcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'], 'nats-server': ['nats-server'], 'rabbitmq-server': ['rabbitmq-server'], epmd: ['erlang-base'] } as const
 export type Tool = keyof typeof TOOLS
 
 export function isTool (name: string): name is Tool {
@@ -46,12 +46,15 @@ export function findTool (tool: Tool): Source {
   const known = found.get(tool)
   if (known !== undefined) return known
   const packages = TOOLS[tool]
-  const look = (): string | null => pathDirectories().find((directory) => runs(directory, tool) && compiles(directory, tool)) ?? null
+  const look = (): string | null => [...tool === 'rabbitmq-server' ? RABBITMQ_DIRECTORIES : [], ...pathDirectories()].find((directory) => runs(directory, tool) && compiles(directory, tool)) ?? null
   const directory = look() ?? (installWithApt([...packages]) ? look() : null)
   const source: Source = directory === null ? { kind: 'none', why: `no ${tool} on the path, none from apt (${packages.join(', ')})` } : { kind: 'binaries', directory }
   found.set(tool, source)
   return source
 }
+
+/** What Debian has on the path is a wrapper that runs the system's instance, under its user. */
+const RABBITMQ_DIRECTORIES = ['/usr/lib/rabbitmq/bin']
 
 /** It refuses the first setting that it does not know: that of TLS, or else the one that nobody knows. */
 export function speaksTls (directory: string): boolean {

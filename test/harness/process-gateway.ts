@@ -7,7 +7,6 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { makeDirectory } from './directory.ts'
 import { atExit } from './exit.ts'
@@ -40,10 +39,13 @@ export interface ProcessGatewayOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** A test, or whatever else has an end. */
+interface Ending { after: (end: () => Promise<void>) => void }
+
 /** Longest start on a busy machine, with workers; it takes half a second on an idle one. */
 const START_MS_MAX = 60_000
 
-export async function startProcess (t: TestContext, options: ProcessGatewayOptions): Promise<ProcessGateway> {
+export async function startProcess (t: Ending, options: ProcessGatewayOptions): Promise<ProcessGateway> {
   const directory = makeDirectory('gateway')
   const args = [MAIN, 'serve', '--data-dir', join(directory.path, 'store'), ...options.args ?? []]
   if (options.config !== undefined) {

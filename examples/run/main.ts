@@ -1,0 +1,47 @@
+/**
+ * `npm run examples -- NAME… --full --size N --seed N --report FILE`: plays the examples (without a name: all) and judges
+ * them; exit 1 when anything was lost or done twice.
+ */
+import { writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { EXAMPLES, play } from './example.ts'
+import type { ExampleName, Played } from './example.ts'
+import { isRight } from './judge.ts'
+import { printed, reported } from './report.ts'
+
+const FULL_SIZE = 10_000
+/** What `npm test` plays, too. With less nobody would be killed often enough to show anything. */
+const SMALL_SIZE = FULL_SIZE / 10
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    full: { type: 'boolean', default: false },
+    size: { type: 'string' },
+    seed: { type: 'string', default: '1' },
+    report: { type: 'string' }
+  }
+})
+
+function wholeNumber (name: string, text: string, least: number): number {
+  const number = Number(text)
+  if (!Number.isInteger(number) || number < least) throw new RangeError(`--${name} wants a whole number from ${least} on`)
+  return number
+}
+
+function named (name: string): ExampleName {
+  if (!Object.hasOwn(EXAMPLES, name)) throw new RangeError(`there is no example ${name}; there are ${Object.keys(EXAMPLES).join(', ')}`)
+  return name as ExampleName
+}
+
+const size = wholeNumber('size', values.size ?? String(values.full ? FULL_SIZE : SMALL_SIZE), SMALL_SIZE)
+const seed = wholeNumber('seed', values.seed, 0)
+const names = (positionals.length === 0 ? Object.keys(EXAMPLES) : positionals).map(named)
+const played: Played[] = []
+for (const name of names) {
+  const one = await play(name, { size, seed })
+  console.log(printed(one))
+  played.push(one)
+}
+if (values.report !== undefined) writeFileSync(values.report, reported(played, { args: process.argv.slice(2), seed }))
+process.exitCode = played.every(isRight) ? 0 : 1

@@ -1,0 +1,31 @@
+/** What is said of examples: for a terminal, and as the report that is kept with the sources. Pure but for versions. */
+import { cpus } from 'node:os'
+import { versions } from '../../test/harness/versions.ts'
+import type { Played } from './example.ts'
+import { isRight } from './judge.ts'
+
+export function printed (played: Played): string {
+  const { name, messages, duplicates, lost, twice, seconds, wrong, remarks } = played
+  return [
+    `${name}: ${messages} messages, ${duplicates} duplicates, ${lost} lost, ${twice} executed twice, ${seconds.toFixed(1)} s: ${isRight(played) ? 'right' : 'WRONG'}`,
+    ...wrong.map(what => `  WRONG ${what}`),
+    ...remarks.map(remark => `  ${remark}`)
+  ].join('\n')
+}
+
+export function reported (all: readonly Played[], { args, seed }: { readonly args: readonly string[], readonly seed: number }): string {
+  return `# Examples
+
+\`npm run examples -- ${args.join(' ')}\`, seed ${seed}, ${new Date().toISOString().slice(0, 10)}: **${all.every(isRight) ? 'nothing lost, nothing executed twice' : 'not right'}**.
+
+${versions().map(line => `* ${line}`).join('\n')}
+* ${cpus().length} cores, with all servers and clients on them
+
+A duplicate is a request at the gateway's door that is not the first of its message: by the gateway's own count, and where gateways die with their
+counts (exactly-once) by the answers that clients have got.
+
+| example | messages | duplicates | lost | executed twice | seconds | |
+|---|---|---|---|---|---|---|
+${all.map(played => `| [${played.name}](../../examples/${played.name}/README.md) | ${played.messages} | ${played.duplicates} | ${played.lost} | ${played.twice} | ${Math.round(played.seconds)} | ${[...played.wrong.map(what => `**${what}**`), ...played.remarks].join('; ')} |`).join('\n')}
+`
+}

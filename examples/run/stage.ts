@@ -1,0 +1,168 @@
+/**
+ * What an example is played on: servers of its own on free ports, gateways and programs as processes, all of it in
+ * temporary directories and gone at the end. Nothing here knows what an example is about.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Client } from 'pg'
+import { makeDirectory } from '../../test/harness/directory.ts'
+import { eventually } from '../../test/harness/eventually.ts'
+import { startNats } from '../../test/harness/nats.ts'
+import type { NatsServer } from '../../test/harness/nats.ts'
+import { freePort } from '../../test/harness/ports.ts'
+import { startPostgres } from '../../test/harness/postgres.ts'
+import type { PostgresServer } from '../../test/harness/postgres.ts'
+import { startProcess } from '../../test/harness/process-gateway.ts'
+import type { ProcessGateway } from '../../test/harness/process-gateway.ts'
+import { launch } from '../../test/harness/process.ts'
+import type { Launched } from '../../test/harness/process.ts'
+import { startRabbit } from '../../test/harness/rabbitmq.ts'
+import type { RabbitServer } from '../../test/harness/rabbitmq.ts'
+import { startRedis } from '../../test/harness/redis.ts'
+import type { RedisServer } from '../../test/harness/redis.ts'
+
+const EXAMPLES = fileURLToPath(new URL('..', import.meta.url))
+/** A program that starts on a machine with everything else going on. */
+const START_MS_MAX = 30_000
+/** A line's end, as a byte. */
+const NEWLINE = 10
+
+type Row = Record<string, unknown>
+type Variables = Readonly<Record<string, string>>
+
+export class Stage {
+  readonly #directory = makeDirectory('example')
+  readonly #after: Array<() => unknown> = []
+
+  /** In the reverse order, when the example is over. */
+  after (end: () => unknown): void { this.#after.push(end) }
+
+  async clear (): Promise<void> {
+    for (const end of this.#after.splice(0).reverse()) await end()
+    this.#directory.remove()
+  }
+
+  async postgres (): Promise<PostgresServer> { return this.#keep(await startPostgres()) }
+
+  /** One connection for many questions. */
+  async database (url: string): Promise<(text: string) => Promise<Row[]>> {
+    const client = new Client({ connectionString: url })
+    client.on('error', () => {})
+    await client.connect()
+    this.after(async () => client.end())
+    return async text => (await client.query<Row>(text)).rows
+  }
+
+  async redis (): Promise<RedisServer> { return this.#keep(await startRedis()) }
+
+  async nats (): Promise<NatsServer> { return this.#keep(await startNats()) }
+
+  async rabbit (): Promise<RabbitServer> { return this.#keep(await startRabbit()) }
+
+  /** A gateway with the configuration of an example, on a port that it keeps if `port` says so. */
+  async gateway (example: string, env: Variables, port = 0): Promise<ProcessGateway> {
+    return startProcess({ after: end => { this.after(end) } }, {
+      args: ['--config', join(EXAMPLES, example, 'onceway.yaml')],
+      env: { ONCEWAY_LISTEN_HOST: '127.0.0.1', ONCEWAY_LISTEN_PORT: String(port), ONCEWAY_ADMIN_PORT: '0', ONCEWAY_LOG_LEVEL: 'warn', ...env }
+    })
+  }
+
+  /** A program of an example, running; a file of `examples/`. */
+  async program (file: string, env: Variables): Promise<Program> {
+    const program = new Program(join(EXAMPLES, file), this.#directory.path, `${file.replaceAll('/', '-')}-${this.#after.length}.log`, env)
+    this.after(async () => program.kill())
+    await program.start()
+    return program
+  }
+
+  async consumer (): Promise<Consumer> {
+    const port = await freePort()
+    const ledger = this.lines(`ledger-${port}.txt`)
+    const program = await this.program('consumer.ts', { PORT: String(port), LEDGER: ledger.path })
+    return { program, url: `http://127.0.0.1:${port}`, ledger }
+  }
+
+  lines (name: string): Lines { return new Lines(join(this.#directory.path, name)) }
+
+  #keep<Server extends { readonly stop: () => Promise<void> }> (server: Server): Server {
+    this.after(async () => server.stop())
+    return server
+  }
+}
+
+export interface Consumer {
+  readonly program: Program
+  readonly url: string
+  /** Everything that it has done so far, in order. */
+  readonly ledger: Lines
+}
+
+/** A file that a program appends lines to. */
+class Lines {
+  readonly path: string
+  #read = 0
+  #count = 0
+
+  constructor (path: string) {
+    this.path = path
+    writeFileSync(path, '')
+  }
+
+  /** So many by now: cheap, to be asked often. */
+  count (): number {
+    const file = readFileSync(this.path)
+    for (let at = file.indexOf(NEWLINE, this.#read); at >= 0; at = file.indexOf(NEWLINE, this.#read)) {
+      this.#count++
+      this.#read = at + 1
+    }
+    return this.#count
+  }
+
+  all (): string[] { return readFileSync(this.path, 'utf8').split('\n').slice(0, -1) }
+}
+
+/** A process that is started, killed and started again. */
+export class Program {
+  readonly #file: string
+  readonly #directory: string
+  readonly #log: string
+  readonly #env: Variables
+  #running: Launched | null = null
+
+  constructor (file: string, directory: string, log: string, env: Variables) {
+    this.#file = file
+    this.#directory = directory
+    this.#log = join(directory, log)
+    this.#env = env
+  }
+
+  /** Resolves when it has said its first word. */
+  async start (): Promise<void> {
+    writeFileSync(this.#log, '')
+    const { PATH = '', HOME = '' } = process.env
+    this.#running = launch({
+      file: process.execPath, args: [this.#file], directory: this.#directory, log: this.#log, env: { PATH, HOME, ...this.#env }, endSignal: 'SIGKILL'
+    })
+    await eventually(() => readFileSync(this.#log).length > 0, `${this.#file} says something`, START_MS_MAX)
+  }
+
+  get ended (): boolean { return this.#running?.running() === false }
+
+  /** Throws with its last words if it has ended; to be asked of whoever should be there. */
+  check (): void {
+    if (this.ended) throw new Error(`${this.#file} has ended:\n${this.#said()}`)
+  }
+
+  async kill (): Promise<void> { await this.#running?.end('SIGKILL') }
+
+  /** Tells it to finish what it has begun and to end. */
+  async stop (): Promise<void> { await this.#running?.end('SIGTERM') }
+
+  async restart (): Promise<void> {
+    await this.kill()
+    await this.start()
+  }
+
+  #said (): string { return readFileSync(this.#log, 'utf8') }
+}
