@@ -15,7 +15,7 @@ import { leasesOf } from './config/leases.ts'
 import type { LeaseRange } from './config/leases.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { pause, within } from './gateway/patience.ts'
-import { probedRoutes } from './gateway/world.ts'
+import { inboxRoutes, probedRoutes } from './gateway/world.ts'
 import type { World } from './gateway/world.ts'
 import { createAdmin } from './http/admin.ts'
 import type { Readiness } from './http/admin.ts'
@@ -189,13 +189,14 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   }
 }
 
-function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs' | 'probed'> {
+function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs' | 'probed' | 'inboxes'> {
   return {
     limits: config.limits,
     claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
     longestLeaseMs: leasesOf(config).longestMs,
     copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0,
-    probed: probedRoutes(config.routes)
+    probed: probedRoutes(config.routes),
+    inboxes: inboxRoutes(config.routes)
   }
 }
 

@@ -13,7 +13,7 @@ import { heartbeat } from '../../src/background/heartbeat.ts'
 import { reconciler } from '../../src/background/reconciler.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
-import { probedRoutes } from '../../src/gateway/world.ts'
+import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import { PeerTrust } from '../../src/http/peer.ts'
 import { createServer } from '../../src/http/server.ts'
@@ -120,6 +120,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     log: SILENT,
     instance: 'test',
     probed: probedRoutes(routes),
+    inboxes: inboxRoutes(routes),
     limits: { executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
     claimWithinMs: 2_000,
     longestLeaseMs: Math.max(...leases, 1),
