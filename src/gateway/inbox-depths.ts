@@ -31,12 +31,12 @@ export class InboxDepths {
     count(this.#since, route, 1, bytes)
   }
 
-  /** No room for these. A message that is larger than all the room goes into an inbox with nothing in it: it would never be taken. */
+  /** There is no room for these. */
   full (route: string, { depthMax, bytesMax }: Pick<InboxPolicy, 'depthMax' | 'bytesMax'>, adding: Held): boolean {
     const parts = [this.#told, this.#before, this.#since].map(held => held.get(route) ?? NOTHING)
     const messages = parts.reduce((sum, part) => sum + part.messages, 0)
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-    return messages + adding.messages > depthMax || (bytes > 0 && bytes + adding.bytes > bytesMax)
+    return messages + adding.messages > depthMax || bytes + adding.bytes > bytesMax
   }
 }
 
