@@ -5,6 +5,7 @@
 import { hostname } from 'node:os'
 import type { FastifyInstance } from 'fastify'
 import { heartbeat } from './background/heartbeat.ts'
+import { inboxDepths } from './background/inbox-depths.ts'
 import { reconciler } from './background/reconciler.ts'
 import { StandingWatch } from './background/standing.ts'
 import { sweeper } from './background/sweeper.ts'
@@ -152,7 +153,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     get limits () { return live.config.limits }
   })
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
-  const services = [heartbeat(gateway), sweeper(gateway), reconciler(gateway), standing]
+  const services = [heartbeat(gateway), sweeper(gateway), reconciler(gateway), inboxDepths(gateway), standing]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
   return {

@@ -19,6 +19,7 @@ import type { Reply } from './answer.ts'
 import { BODY_TIMEOUT_MS, readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
 import { asksForKey, giveKey } from './issuing.ts'
+import { messageAskedFor, tellMessage } from './messages.ts'
 import { hasClientCertificate } from './peer.ts'
 import { sendProblem } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
@@ -50,6 +51,8 @@ export class GuardedRequests {
     if (refusal !== null) return this.#refuse(request, reply, refusal)
     const { issuedKeys = null } = this.#options
     if (issuedKeys !== null && asksForKey(raw)) return giveKey(request, reply, issuedKeys, this.#options)
+    const message = this.#options.gateway.world.inboxes.size === 0 ? null : messageAskedFor(raw)
+    if (message !== null) return tellMessage(request, reply, message, this.#options)
     const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null)
     switch (matched.kind) {
       case 'refused':
