@@ -196,6 +196,7 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
     case 'replayed': return isAcceptance(outcome.answer, visit.name) ? accepted(visit, [visit], false) : outcome
     case 'in-flight':
     case 'mismatch':
+    case 'not-kept':
     case 'unknown': {
       const message = await gateway.world.inbox.look(visit.id).catch(() => null)
       return message !== null && judge(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome

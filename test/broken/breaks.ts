@@ -5,6 +5,7 @@
  */
 import { MECHANISMS } from './mechanisms.ts'
 import { PROBES } from './probes.ts'
+import { INBOX_BREAKS } from './rows-inbox.ts'
 
 export interface Patch {
   /** Below src/. */
@@ -28,6 +29,7 @@ export const LIES = ['release-on-disconnect', 'skip-claim', 'accept-any-owner', 
 export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
+  ...INBOX_BREAKS,
   {
     name: 'release-on-disconnect',
     does: 'gives the key free when the first requester leaves while its request is being executed',
