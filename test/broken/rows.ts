@@ -4,7 +4,7 @@
  * sound one.
  */
 import type { Need } from '../harness/needs.ts'
-import { INBOX_ROWS } from './rows-inbox.ts'
+import { DOOR_ROWS } from './door.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 
 export interface FaultRow {
@@ -104,7 +104,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     breaks: 'release-on-disconnect'
   },
   ...REDIS_ROWS,
-  ...INBOX_ROWS,
+  ...DOOR_ROWS,
   {
     fault: 'database down, stalled, out of disk',
     moment: 'before the claim',

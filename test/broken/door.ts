@@ -1,10 +1,10 @@
-/** The fault table's rows of the inbox, and the breaks that they name. */
+/** The fault table's rows of the door to the inbox, and the breaks that they name. */
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
 const ACCEPTING = 'gateway/accepting.ts'
 
-export const INBOX_ROWS: readonly FaultRow[] = [
+export const DOOR_ROWS: readonly FaultRow[] = [
   {
     fault: 'gateway killed',
     moment: 'between a message that was asked for (`async: allowed`) and the settle of its record',
@@ -34,7 +34,7 @@ export const INBOX_ROWS: readonly FaultRow[] = [
   }
 ]
 
-export const INBOX_BREAKS: readonly Break[] = [
+export const DOOR_BREAKS: readonly Break[] = [
   {
     name: 'record-knows-best',
     does: 'believes the record where only the inbox knows of the message',
