@@ -1,5 +1,6 @@
 /** `inbox` as it is written, checked against its surroundings and read into its policy. */
 import type { InboxPolicy, VerifyPolicy } from '../core/policy.ts'
+import { standardKey } from '../core/signature.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
@@ -23,16 +24,15 @@ export function checkInbox ({ mode, async, inbox, unknown, retention }: Idempote
 
 function checkVerify (verify: NonNullable<InboxFile['verify']>, at: (...rest: readonly string[]) => Path): Mistake[] {
   const { scheme, secret, previousSecret, hmac } = verify
-  const wrongSecret = [secret, previousSecret].find((text) => text !== undefined && scheme === 'standard-webhooks' && !WHSEC.test(text))
+  const unfit = (['secret', 'previousSecret'] as const).filter((name) => scheme === 'standard-webhooks' && verify[name] !== undefined && standardKey(verify[name]).length === 0)
   return [
     ...(secret === undefined ? [mistake(at('verify', 'secret'), 'is missing; write secret or secretFile', 'key')] : []),
-    ...(wrongSecret === undefined ? [] : [mistake(at('verify', 'secret'), 'is no Standard Webhooks secret: whsec_ and Base64')]),
+    ...unfit.map((name) => mistake(at('verify', name), 'is no Standard Webhooks secret: whsec_ and Base64')),
+    ...(secret !== undefined && secret === previousSecret ? [mistake(at('verify', 'previousSecret'), 'is the same as secret')] : []),
     ...(scheme === 'hmac' && hmac === undefined ? [mistake(at('verify', 'hmac'), 'is missing; scheme hmac needs hmac: { header }', 'key')] : []),
     ...(scheme !== 'hmac' && hmac !== undefined ? [mistake(at('verify', 'hmac'), `is not used: scheme is ${scheme}`, 'key')] : [])
   ]
 }
-
-const WHSEC = /^(?:whsec_)?[A-Za-z0-9+/]+={0,2}$/
 
 /** Where the file says nothing of it, a route with an inbox has the defaults. */
 export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFile): InboxPolicy | null {
