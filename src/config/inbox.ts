@@ -1,4 +1,6 @@
 /** `inbox` as it is written, checked against its surroundings and read into its policy. */
+import { readsBody } from '../core/key-sources.ts'
+import type { KeySource } from '../core/key-sources.ts'
 import type { InboxPolicy, VerifyPolicy } from '../core/policy.ts'
 import { standardKey } from '../core/signature.ts'
 import { readKeySources } from './key-source.ts'
@@ -7,17 +9,18 @@ import type { Mistake, Path } from './problem.ts'
 import type { IdempotencyFile, InboxFile } from './schema-route.ts'
 import { parseDuration, parseSize } from './units.ts'
 
-export function checkInbox ({ mode, async, inbox, unknown, retention }: IdempotencyFile, path: Path): Mistake[] {
+export function checkInbox ({ mode, async, inbox, key, unknown, retention }: IdempotencyFile, path: Path): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, 'inbox', ...rest]
   if (mode !== 'inbox' && async !== 'allowed') return inbox === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
   if (inbox === undefined) return []
-  const { backoff, verify, order } = inbox
+  const { backoff, batch, verify, order } = inbox
   const longestMs = ms(backoff.longest)
   return [
     ...(unknown === 'probe' && mode === 'inbox' ? [mistake([...path, 'unknown'], 'cannot be probe with mode inbox: a delivery is repeated (retry) or held (hold)')] : []),
     ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
     ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
     ...(ms(retention) < longestMs ? [mistake([...path, 'retention'], `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come as late`)] : []),
+    ...(batch === 'split' && !readSources(key.from).some(readsBody) ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')] : []),
     ...(verify === undefined ? [] : checkVerify(verify, at))
   ]
 }
@@ -60,6 +63,12 @@ function verifyOf ({ scheme, secret, previousSecret, tolerance, hmac }: NonNulla
     toleranceMs: ms(tolerance),
     hmac: hmac === undefined ? null : { ...hmac, header: hmac.header.toLowerCase() }
   }
+}
+
+function readSources (from: IdempotencyFile['key']['from']): readonly KeySource[] {
+  const read = readKeySources(from)
+  // What cannot be read is told elsewhere.
+  return 'value' in read ? read.value : []
 }
 
 function orderOf (written: string): InboxPolicy['order'] {
