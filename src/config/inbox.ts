@@ -20,7 +20,9 @@ export function checkInbox ({ mode, async, inbox, key, unknown, retention }: Ide
     ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
     ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
     ...(ms(retention) < longestMs ? [mistake([...path, 'retention'], `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come as late`)] : []),
-    ...(batch === 'split' && !readSources(key.from).some(readsBody) ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')] : []),
+    // A client that asks for the inbox has one key, and is answered for one request.
+    ...(batch === 'split' && mode !== 'inbox' ? [mistake(at('batch'), 'can be split with mode inbox only')] : []),
+    ...(batch === 'split' && mode === 'inbox' && !readSources(key.from).some(readsBody) ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')] : []),
     ...(verify === undefined ? [] : checkVerify(verify, at))
   ]
 }

@@ -64,7 +64,8 @@ export function maskUrl (text: string | undefined): string | undefined {
   return url.href
 }
 
-function maskHeader (value: string, name: string): string {
+/** A header's value, as it may be shown. */
+export function maskHeader (value: string, name: string): string {
   return SECRET_HEADER.test(name) ? MASK : value
 }
 

@@ -54,8 +54,9 @@ export function headKey (request: Splittable, nowMs: Keyed['nowMs']): FoundKey {
  * the head is the whole request's, which then is one message, whatever is in it.
  */
 export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['nowMs']): Split {
-  const policy = request.route.idempotency.inbox
-  if (policy === null || headKey(request, nowMs).kind !== 'body') return ONE
+  const { inbox: policy, inboxFor } = request.route.idempotency
+  // A client that asks for the inbox is answered for one request.
+  if (policy === null || inboxFor === 'asked' || headKey(request, nowMs).kind !== 'body') return ONE
   const batch = splitBatch(request.rawHeaders, body)
   if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
   if (batch.kind === 'bad') return refused(rejected('bad-request', `${batch.detail} ${NONE_ACCEPTED}`))

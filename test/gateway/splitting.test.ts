@@ -122,6 +122,13 @@ test('without an inbox nothing is taken apart', t => {
   assert.equal(splitRequest({ ...request, route }, Buffer.from(sqs('1', '2')), nowMs).kind, 'one')
 })
 
+test('a request whose client asks for the inbox is one', t => {
+  const request = requestOf(t, SQS)
+  const route: GuardedRoute = { ...request.route, idempotency: { ...request.route.idempotency, inboxFor: 'asked' } }
+  assert.equal(splitRequest({ ...request, route }, Buffer.from(sqs('1', '2')), nowMs).kind, 'one')
+  assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ policy: '{ async: allowed, inbox: { batch: split }, key: { from: "json:/id" }, scope: public }' })), ['routes[0].idempotency.inbox.batch: can be split with mode inbox only'])
+})
+
 test('batch: split needs a key that is in the body', t => {
   const world = new ConfigWorld(t)
   const file = (from: string): string => fileWith({ match: '{ path: "/:id" }', policy: `{ profile: relay, mode: inbox, inbox: { batch: split }, key: { from: ${from} }, scope: shared }` })
