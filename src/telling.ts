@@ -1,4 +1,5 @@
 /** The seams, too: what a gateway tells of itself, in numbers and in lines. Types only; telemetry/ is the one driver. */
+import type { Depth } from './core/message.ts'
 import type { ToldStanding } from './core/standing.ts'
 
 /** Unresolved indeterminate records: how many, and how long the oldest has been so. */
@@ -28,6 +29,8 @@ export interface Meter {
   /** The upstream was asked what became of a record, and what that came to. */
   probed: (route: string, result: ProbeResult) => void
   unresolved: (unresolved: Unresolved) => void
+  /** What is in the inboxes, route by route. */
+  inbox: (depths: readonly Depth[]) => void
   breaker: (open: boolean) => void
   /** Which promise holds, as often as it was looked at. */
   standing: (standing: ToldStanding) => void

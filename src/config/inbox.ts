@@ -9,7 +9,7 @@ import type { Mistake, Path } from './problem.ts'
 import type { IdempotencyFile, InboxFile } from './schema-route.ts'
 import { parseDuration, parseSize } from './units.ts'
 
-export function checkInbox ({ mode, async, inbox, key, unknown, retention }: IdempotencyFile, path: Path): Mistake[] {
+export function checkInbox ({ mode, async, inbox, key, unknown, retention, keep }: IdempotencyFile, path: Path): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, 'inbox', ...rest]
   if (mode !== 'inbox' && async !== 'allowed') return inbox === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
   if (inbox === undefined) return []
@@ -19,6 +19,7 @@ export function checkInbox ({ mode, async, inbox, key, unknown, retention }: Ide
     ...(unknown === 'probe' && mode === 'inbox' ? [mistake([...path, 'unknown'], 'cannot be probe with mode inbox: a delivery is repeated (retry) or held (hold)')] : []),
     ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
     ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
+    ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0) ? [mistake(at('maxBytes'), `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be taken`)] : []),
     ...(ms(retention) < longestMs ? [mistake([...path, 'retention'], `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come as late`)] : []),
     // A client that asks for the inbox has one key, and is answered for one request.
     ...(batch === 'split' && mode !== 'inbox' ? [mistake(at('batch'), 'can be split with mode inbox only')] : []),

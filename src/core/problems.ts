@@ -6,7 +6,7 @@
 export type ProblemCode =
   | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'key-reused' | 'in-flight' | 'outcome-unknown'
   | 'answer-not-kept' | 'upstream-unreachable' | 'request-too-large' | 'request-timeout' | 'bad-request'
-  | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route'
+  | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route' | 'no-message'
   | 'upstream-timeout' | 'upstream-failed' | 'headers-too-large'
 
 export interface ProblemContext {
@@ -92,6 +92,7 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'too-many-in-flight': row([429, 503], 'Too many requests of this caller are running', 'This caller has too many requests in flight. Nothing was sent; retry with the same key.', true),
   draining: row(503, 'The gateway is shutting down', 'This gateway takes no new requests. Nothing was sent; retry with the same key on a new connection.', true),
   'no-route': row(404, 'No route', 'No route of the gateway matches this request.', false),
+  'no-message': row(404, 'No such message', 'There is no such message, or it is not for this caller to know of.', false),
   'upstream-timeout': row(504, 'The service did not answer in time', 'The request was passed on and no answer came in time. It may have been executed.', false),
   'upstream-failed': row(502, 'The service broke off', 'The request was passed on and the connection broke before a whole answer came. It may have been executed.', false),
   'headers-too-large': row(431, 'The request header is too large', 'The header fields are larger than the gateway takes. Nothing was sent.', false)

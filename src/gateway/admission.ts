@@ -8,12 +8,14 @@ import type { Asked } from '../core/fingerprint.ts'
 import { headerValue } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import { keyHash, recordId } from '../core/identity.ts'
+import { KEY_RANDOM_BYTES } from '../core/issued-keys.ts'
 import { findKey, keySourceText } from '../core/key-sources.ts'
 import type { FoundKey, Keyed, SourcedKey } from '../core/key-sources.ts'
+import { prefersAsync } from '../core/prefer.ts'
 import { renderQuestion } from '../core/probe.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
 import type { RawHeaders } from '../core/record.ts'
-import type { GuardedRoute } from '../core/policy.ts'
+import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
 import { Holding } from './budget.ts'
 import { callerScope } from './caller.ts'
 import type { Steps, Visit } from './execution.ts'
@@ -59,13 +61,22 @@ export function keyedBy (gateway: Gateway, { rawHeaders, target, route }: Guarde
   return { rawHeaders, target, match: route.match, nowMs: gateway.world.clock.wallMs }
 }
 
-/** `key`: as the head has it, or that the body must be asked. */
-export async function admit (gateway: Gateway, request: GuardedRequest, key: Extract<FoundKey, { kind: 'key' | 'body' }>): Promise<Admission> {
+/** What the head says: the key, that the body must be asked, or that there is none and none is wanted. */
+type Sought = Extract<FoundKey, { kind: 'key' | 'body' }> | typeof KEYLESS
+
+export const KEYLESS = { kind: 'keyless' } as const
+
+/** An inbox takes what has no identity too: every delivery of its sender is a message of its own. */
+export function takesKeyless ({ key, inbox, inboxFor }: IdempotencyPolicy): boolean {
+  return inbox !== null && inboxFor === 'all' && !key.required
+}
+
+export async function admit (gateway: Gateway, request: GuardedRequest, key: Sought): Promise<Admission> {
   const { route } = request
   if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
   const scope = await callerScope(gateway, request, route.idempotency, route.name)
   if (scope.kind === 'refused') return scope
-  const foreign = notIssued(gateway, request, key, scope.scope)
+  const foreign = key.kind === 'keyless' ? null : notIssued(gateway, request, key, scope.scope)
   if (foreign !== null) return refused(foreign)
   const leave = gateway.callerPlaces.take(scope.scope, gateway.world.limits.inFlightPerScope)
   if (leave === null) return refused(rejected('too-many-in-flight'))
@@ -79,7 +90,7 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: Ext
   }
 }
 
-async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Extract<FoundKey, { kind: 'key' | 'body' }>, scope: string, leave: () => void): Promise<Admission> {
+async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Sought, scope: string, leave: () => void): Promise<Admission> {
   const { route, steps } = request
   const startedAt = gateway.world.clock.monotonicMs()
   const read = await request.readBody(route.idempotency.keep.requestBytesMax, bytes => gateway.buffered.reserve(bytes, REQUESTS_SHARE), bytes => gateway.buffered.release(bytes))
@@ -87,11 +98,18 @@ async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Extr
   const arrivedAtMs = gateway.world.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
-  const found = key.kind === 'key' ? key : findKey(route.idempotency.key, keyedBy(gateway, request), read.body)
+  const sought = key.kind === 'body' ? findKey(route.idempotency.key, keyedBy(gateway, request), read.body) : key
+  const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency))
+  const found = keyless ? keyOfOnce(gateway, route.name) : sought
   if (found.kind === 'passes') return passed(gateway, request, found, read)
   if (found.kind !== 'key') return refusedKey(gateway, found, read.heldBytes)
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
   return { kind: 'visit', visit: visitOf(gateway, request, { found, scope, read, arrivedAtMs, leave }) }
+}
+
+function keyOfOnce (gateway: Gateway, route: string): Extract<FoundKey, { kind: 'key' }> {
+  gateway.world.meter.keyless(route)
+  return { kind: 'key', key: `keyless:${gateway.world.random.bytes(KEY_RANDOM_BYTES).toString('base64url')}` }
 }
 
 async function passed (gateway: Gateway, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission> {
@@ -137,6 +155,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
   const id = recordId(route.name, scope, key)
   const name = id.toString('base64url')
   steps.record = name
+  const deferred = policy.inbox !== null && prefersAsync(rawHeaders)
   return {
     route,
     id,
@@ -150,6 +169,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
       unknownKeepMs: policy.unknownRetentionMs,
       quarantineMs: route.upstream.timeoutMs + policy.leaseMs
     },
+    deferred,
     retentionMs: source?.kind === 'hash' ? policy.key.windowMs : policy.retentionMs,
     // Made only where a record is claimed: a replay needs none of it.
     about: () => ({
@@ -161,7 +181,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
       keyHash: keyHash(key),
       keyText: policy.key.store === 'text' ? key : null
     }),
-    question: () => policy.probe === null ? null : renderQuestion(policy.probe, route.upstream.name, { key, recordId: name, body, host: route.upstream.host === 'preserve' ? headerValue(rawHeaders, 'host') : null }),
+    question: () => policy.probe === null || deferred ? null : renderQuestion(policy.probe, route.upstream.name, { key, recordId: name, body, host: route.upstream.host === 'preserve' ? headerValue(rawHeaders, 'host') : null }),
     rawHeaders,
     forwarded: request.forwarded,
     requestId: request.requestId,

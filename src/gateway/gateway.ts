@@ -13,6 +13,7 @@ import { Contact } from './contact.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
 import { Executions } from './executions.ts'
+import { InboxDepths } from './inbox-depths.ts'
 import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
 import { observed } from './observed.ts'
@@ -66,6 +67,10 @@ export class Gateway {
   rowsMayVanish = false
   /** Called when there is a new question for the upstream; the reconciler listens. */
   onQuestion: () => void = () => {}
+  /** Called when a message has been accepted; the deliverer listens. */
+  onMessage: () => void = () => {}
+  /** How much is in the inboxes, as far as this process knows. */
+  readonly depths = new InboxDepths()
   /** true: the stores are going. What could not be written until now is left to its lease. */
   stopped = false
 
@@ -83,8 +88,8 @@ export class Gateway {
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become ({ limits, longestLeaseMs, probed }: Pick<World, 'limits' | 'longestLeaseMs' | 'probed'>): void {
-    this.world = { ...this.world, limits, probed, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
+  become ({ limits, longestLeaseMs, probed, inboxes }: Pick<World, 'limits' | 'longestLeaseMs' | 'probed' | 'inboxes'>): void {
+    this.world = { ...this.world, limits, probed, inboxes, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
     this.contact.lengthen(longestLeaseMs)
     this.buffered.resize(limits.bufferedBytes)
     this.unsettled.resize(limits.unsettledBytes)

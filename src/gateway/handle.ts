@@ -5,7 +5,8 @@
  */
 import { findKey } from '../core/key-sources.ts'
 import { sameRequest } from '../core/fingerprint.ts'
-import { admit, keyedBy, keyRefusal } from './admission.ts'
+import { accept, doorRefusal, isFull, toldByInbox } from './accepting.ts'
+import { admit, keyedBy, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
 import { verdictWithoutClaim } from './claiming.ts'
 import type { Ending, Execution, Verdict, Visit } from './execution.ts'
@@ -23,16 +24,30 @@ const POLL_LONGEST_MS = 1_000
 export async function handle (gateway: Gateway, request: GuardedRequest): Promise<Outcome> {
   const policy = request.route.idempotency
   const key = findKey(policy.key, keyedBy(gateway, request), null)
-  if (key.kind === 'passes' || (key.kind === 'absent' && !policy.key.required)) return { kind: 'keyless' }
-  if (key.kind !== 'key' && key.kind !== 'body') return keyRefusal(key)
-  const admission = await admit(gateway, request, key)
+  const sought = key.kind === 'absent' && !policy.key.required ? KEYLESS : key
+  if (sought.kind === 'passes' || (sought.kind === 'keyless' && !takesKeyless(policy))) return { kind: 'keyless' }
+  if (sought.kind !== 'keyless' && sought.kind !== 'key' && sought.kind !== 'body') return keyRefusal(sought)
+  const admission = await admit(gateway, request, sought)
   if (admission.kind !== 'visit') return admission.outcome
   const { visit } = admission
   try {
-    return await attend(gateway, visit)
+    return await wayOf(visit)(gateway, visit)
   } finally {
     visit.holding.release()
   }
+}
+
+type Way = (gateway: Gateway, visit: Visit) => Promise<Outcome>
+
+function wayOf ({ route: { idempotency: { inbox, inboxFor } } }: Visit): Way {
+  if (inbox === null) return attend
+  return inboxFor === 'all' ? accept : attendOrAccept
+}
+
+/** `async: allowed`: one record for both ways, so that a key is executed or accepted, and never both. */
+async function attendOrAccept (gateway: Gateway, visit: Visit): Promise<Outcome> {
+  const refusal = visit.deferred ? doorRefusal(visit) : null
+  return refusal ?? toldByInbox(gateway, visit, await attend(gateway, visit))
 }
 
 /** Once, and again while an execution elsewhere may still end within this request's patience. */
@@ -70,7 +85,7 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   const running = gateway.executions.get(visit.name)
   if (running !== undefined) return join(gateway, visit, running, patienceMs)
   if (gateway.refusing) return withoutClaim(gateway, visit, { kind: 'rejected', code: 'draining', close: true })
-  if (gateway.unsettled.full || gateway.executions.size >= gateway.world.limits.executions) return withoutClaim(gateway, visit, rejected('overloaded'))
+  if (gateway.unsettled.full || gateway.executions.size >= gateway.world.limits.executions || (visit.deferred && isFull(gateway, visit))) return withoutClaim(gateway, visit, rejected('overloaded'))
   return begin(gateway, visit)
 }
 
@@ -184,6 +199,8 @@ function fromEnding (ending: Ending): Outcome {
     case 'released': return { kind: 'released', answer: ending.answer }
     case 'hop': return { kind: 'hop', answer: ending.answer }
     case 'unprotected': return { kind: 'unprotected', answer: ending.answer }
+    case 'accepted': return { kind: 'accepted', names: [ending.name], isNew: ending.isNew, preferred: false }
+    case 'mismatch':
     case 'streamed':
     case 'unknown':
     case 'unsent':
@@ -202,6 +219,8 @@ function fromEndingOfAnother (ending: Ending): Outcome | null {
     case 'hop': return { kind: 'hop', answer: ending.kept }
     case 'unprotected': return { kind: 'unprotected', answer: ending.kept }
     case 'streamed': return fromStreamOfAnother(ending)
+    case 'accepted': return fromEnding({ ...ending, isNew: false })
+    case 'mismatch':
     case 'stored':
     case 'unknown':
     case 'unsent':

@@ -32,8 +32,10 @@ export type Outcome =
   | { readonly kind: 'not-kept', readonly originalStatus: number }
   /** Certainly not sent: refused, DNS, TLS. */
   | { readonly kind: 'unsent', readonly code: string }
-  /** The arbiter cannot be reached; nothing was sent. */
-  | { readonly kind: 'unavailable' }
+  /** In the inbox, durably: it is delivered later. Several where a request was split. `names`: their ids as text. */
+  | { readonly kind: 'accepted', readonly names: readonly string[], readonly isNew: boolean, /** By `Prefer: respond-async`. */ readonly preferred: boolean }
+  /** The arbiter cannot be reached; nothing was sent. `inDoubt`: it may have taken a message all the same. */
+  | { readonly kind: 'unavailable', readonly inDoubt?: boolean }
 
 /** Refused before anything was claimed. */
 export type Rejected = Extract<Outcome, { kind: 'rejected' }>

@@ -2,6 +2,7 @@
  * An outcome as an HTTP answer: docs/http.md, row by row. Pure: nothing is written here, and nothing is decided about
  * the record.
  */
+import { acceptedAnswer, acceptedAnswers } from '../core/acceptance.ts'
 import { statusTold } from '../core/disposition.ts'
 import { headerValue, replayedHeaders } from '../core/headers.ts'
 import { problem, PROBLEMS, retrySoon } from '../core/problems.ts'
@@ -42,19 +43,21 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'hop': return asItCame(outcome.answer, 'indeterminate')
     case 'unprotected': return asItCame(outcome.answer, 'unprotected')
     case 'ignored': return asItCame(outcome.answer, 'ignored')
+    case 'accepted': return accepted(outcome)
     case 'rejected': return refusal(context, outcome)
     case 'in-flight': return inFlight(outcome, context)
     case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch' })
     case 'unknown': return unknown(outcome.timedOut, context)
     case 'not-kept': return notKept(outcome.originalStatus, context)
     case 'unsent': return problemReply('upstream-unreachable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: 'unsent' })
-    case 'unavailable': return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable' })
+    case 'unavailable': return unavailable(outcome, context)
   }
 }
 
 /** Nothing of this request was or will be done, and no earlier one with its key stands behind the answer. */
-export function wasRefused ({ kind }: Outcome): boolean {
-  return kind === 'rejected' || kind === 'mismatch' || kind === 'unsent' || kind === 'unavailable'
+export function wasRefused (outcome: Outcome): boolean {
+  const { kind } = outcome
+  return kind === 'rejected' || kind === 'mismatch' || kind === 'unsent' || (kind === 'unavailable' && outcome.inDoubt !== true)
 }
 
 // ---------------------------------------------------------------- answers
@@ -95,6 +98,14 @@ function asReleased ({ status, headers, body }: Pick<Reply, 'status' | 'body'> &
   return { ...reply, reason: `HTTP_${status}` }
 }
 
+/** The same for every request of a message. No member is called status: Dapr would take it for its own. */
+function accepted ({ names, isNew, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
+  const [first = ''] = names
+  const { status, headers, body } = names.length === 1 ? acceptedAnswer(first) : acceptedAnswers(names)
+  const marks = ['Idempotency-Status', 'accepted', ...preferred ? ['Preference-Applied', 'respond-async'] : []]
+  return { status, headers: [...headers, ...marks], body, close: false, outcome: isNew ? 'accepted' : 'accepted-again', problem: null }
+}
+
 function asItCame (answer: Answer, mark: string): Reply {
   return { status: answer.status, headers: [...answer.headers, 'Idempotency-Status', mark], body: answer.body, close: false, outcome: mark, problem: null }
 }
@@ -120,6 +131,12 @@ function unknown (timedOut: boolean, context: ReplyContext): Reply {
   const { profile } = context.route.idempotency
   if (profile === 'relay') return problemReply('outcome-unknown', context, { status: PROBLEMS['outcome-unknown'].status.relay, retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'indeterminate', outcome: 'outcome-unknown' })
   return problemReply('outcome-unknown', context, { status: timedOut ? 504 : 502, mark: 'indeterminate', outcome: 'outcome-unknown' })
+}
+
+/** A message that may have been taken is taken once, however often its request comes. */
+function unavailable ({ inDoubt = false }: Extract<Outcome, { kind: 'unavailable' }>, context: ReplyContext): Reply {
+  const detail = inDoubt ? { detail: 'The store did not say in time whether it has taken this request. Retry with the same key: it is taken once.' } : {}
+  return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable', ...detail })
 }
 
 function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'rejected' }>): Reply {

@@ -44,7 +44,7 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
   const registry = new Registry()
   if (processMetrics) collectDefaultMetrics({ register: registry })
   buildInfo(registry)
-  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry) })
+  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry), ...inboxMeter(registry) })
   return {
     ...meter,
     ...configMeter(registry),
@@ -58,7 +58,7 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
 /** `worker`: its number, which its successor will have too, so that the number of series is bounded. */
 export function createWorkerMetrics (worker: number): WorkerMetrics {
   const registry = new Registry()
-  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry) })
+  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry), ...inboxMeter(registry) })
   const snapshot = snapshotOf(registry, String(worker))
   return {
     ...meter,
@@ -205,6 +205,25 @@ function recordMeter (registry: Registry): RecordMeter {
     unresolved: ({ count, oldestMs }) => {
       unresolved.set(count)
       oldest.set((oldestMs ?? 0) / MS_PER_SECOND)
+    }
+  }
+}
+
+/** Told by the store, which all processes share: the largest is what there is. */
+function inboxMeter (registry: Registry): Pick<Meter, 'inbox'> {
+  const gauge = <L extends string>(name: string, help: string, labelNames: L[]) => new Gauge({ name, help, labelNames, aggregator: 'max', registers: [registry] })
+  const messages = gauge('onceway_inbox_messages', 'Messages in the inbox that are not delivered, by their state: waiting, delivering, held or dead.', ['route', 'state'])
+  const bytes = gauge('onceway_inbox_bytes', 'Bytes of the requests that wait, are being delivered or are held.', ['route'])
+  const oldest = gauge('onceway_inbox_oldest_seconds', 'How long ago the oldest of those was accepted; 0: there is none.', ['route'])
+  return {
+    inbox: (depths) => {
+      // A route that has nothing more leaves no series behind that says something for ever.
+      for (const each of [messages, bytes, oldest]) each.reset()
+      for (const depth of depths) {
+        for (const state of ['waiting', 'delivering', 'held', 'dead'] as const) messages.set({ route: depth.route, state }, depth[state])
+        bytes.set({ route: depth.route }, depth.bytes)
+        oldest.set({ route: depth.route }, (depth.oldestMs ?? 0) / MS_PER_SECOND)
+      }
     }
   }
 }

@@ -47,6 +47,7 @@ test('the statuses are those of the contract', () => {
     'too-many-in-flight': [429, 503],
     draining: [503, 503],
     'no-route': [404, 404],
+    'no-message': [404, 404],
     'upstream-timeout': [504, 504],
     'upstream-failed': [502, 502],
     'headers-too-large': [431, 431]

@@ -165,6 +165,7 @@ class Simulation {
       claimWithinMs: CLAIM_WITHIN_MS,
       longestLeaseMs: LEASE_MS,
       probed: new Map(),
+      inboxes: new Map(),
       copyTtlMs: 60_000
     })
     heartbeat(gateway).start()

@@ -9,7 +9,7 @@ import { sweeper } from '../../src/background/sweeper.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { Answer, Claim } from '../../src/core/record.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
-import { probedRoutes } from '../../src/gateway/world.ts'
+import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { LateInbox } from '../../src/store/late-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
@@ -170,6 +170,7 @@ class Simulation {
       claimWithinMs,
       longestLeaseMs,
       probed: probedRoutes([this.#route]),
+      inboxes: inboxRoutes([this.#route]),
       copyTtlMs
     }, policy.leaseMs)
     gateway.rowsMayVanish = this.#schedule.theme === 'amnesia'
