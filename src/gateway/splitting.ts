@@ -5,11 +5,14 @@
 import { itemsType, splitBatch } from '../core/batch.ts'
 import type { Batch, BatchItem } from '../core/batch.ts'
 import { fingerprintOf } from '../core/fingerprint.ts'
+import { keyHash, recordId } from '../core/identity.ts'
 import { findKey } from '../core/key-sources.ts'
 import type { FoundKey, Keyed, KeySource } from '../core/key-sources.ts'
-import { pairs } from '../core/lines.ts'
+import { headerValue, pairs } from '../core/lines.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { Fingerprint, RawHeaders } from '../core/record.ts'
+import type { Part } from './accepting.ts'
+import type { Visit } from './execution.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
@@ -35,7 +38,7 @@ export type Split =
   /** Not several: it goes on as any request. */
   | { readonly kind: 'one' }
   /** In their order; what is there twice is there once. */
-  | { readonly kind: 'several', readonly messages: readonly SplitMessage[] }
+  | { readonly kind: 'several', readonly messages: readonly [SplitMessage, ...SplitMessage[]] }
   /** None is accepted. */
   | { readonly kind: 'refused', readonly outcome: Rejected }
 
@@ -84,7 +87,24 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
     if (first === undefined) messages.set(key, { key, source, fingerprint, rawHeaders, body, index })
     else if (first.fingerprint.alg !== fingerprint.alg || !first.fingerprint.value.equals(fingerprint.value)) return refused(rejected('key-reused', `Items ${first.index} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`))
   }
-  return { kind: 'several', messages: Array.from(messages.values(), ({ index, ...message }) => message) }
+  const [first, ...others] = Array.from(messages.values(), ({ index, ...message }) => message)
+  return first === undefined ? ONE : { kind: 'several', messages: [first, ...others] }
+}
+
+/** One event's share of a visit. */
+export function partOf (visit: Visit, { key, source, fingerprint, rawHeaders, body }: SplitMessage): Part {
+  const { route, scope } = visit
+  const { key: { store, windowMs }, retentionMs } = route.idempotency
+  const id = recordId(route.name, scope, key)
+  return {
+    id,
+    name: id.toString('base64url'),
+    asked: { ...visit.asked, contentType: headerValue(rawHeaders, 'content-type'), body },
+    rawHeaders,
+    claim: { fingerprint },
+    retentionMs: source?.kind === 'hash' ? windowMs : retentionMs,
+    about: () => ({ ...visit.about(), keyHash: keyHash(key), keyText: store === 'text' ? key : null })
+  }
 }
 
 const NONE_ACCEPTED = 'Nothing of this request was accepted.'
@@ -112,7 +132,7 @@ function headersOfItem (rawHeaders: RawHeaders, contentType: string | null): Raw
   })
 }
 
-const ONE: Split = { kind: 'one' }
+export const ONE: Split = { kind: 'one' }
 
 function refused (outcome: Rejected): Split {
   return { kind: 'refused', outcome }
