@@ -46,7 +46,8 @@ const hasItsTurn = (schema: string) => `(m.group_id is null
 
 /**
  * `skip locked`: another taker has it, or an operator. Two takers may see different first ones of a group whose acceptances
- * overlapped; the index messages_one_of_group undoes the second of them.
+ * overlapped; the index messages_one_of_group undoes the second of them. The rows are named by an array, here and below: a join
+ * with what the planner thinks many reads the whole table.
  */
 const MESSAGE_TAKE: Statement = {
   name: 'message_take',
@@ -56,20 +57,20 @@ const MESSAGE_TAKE: Statement = {
    cross join lock_limit
    where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
 ), due as materialized (
-  select d.id, d.due_at from want w cross join lateral (
-    select m.id, m.due_at from ${schema}.messages m
+  select d.id, d.due_at, d.number from want w cross join lateral (
+    select m.id, m.due_at, m.number from ${schema}.messages m
      where m.route = w.route and m.state = 'waiting' and m.due_at is not null and m.due_at <= statement_timestamp()
        and ${hasItsTurn(schema)}
      order by m.due_at, m.number
      limit w.places
        for no key update of m skip locked) d
-)
+), taken as materialized (select coalesce(array_agg(id order by due_at, number), '{}') as ids from due)
 update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
-  from due d where m.id = d.id
-returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body, m.number::text,
+ where m.id = any ((select ids from taken)::bytea[])
+returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body,
        (extract(epoch from clock_timestamp() - m.received_at) * 1000)::float8 as age_ms,
-       (extract(epoch from d.due_at) * 1000)::float8 as was_due`
+       array_position((select ids from taken), m.id) as place`
 }
 
 /** A taker that was undone sees next time what undid it. More often than this in a row is a crowd: it may have the places. */
@@ -82,7 +83,7 @@ export async function takeMessages (session: Session, { routes, owner }: TakeMes
     const placesOf = (places: number) => round === TAKES_MAX ? Math.min(places, 1) : places
     try {
       const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [texts(routes.map(({ route }) => route)), integers(routes.map(({ places }) => placesOf(places))), owner, session.lockTimeout])
-      return rows.sort((one, other) => one.was_due - other.was_due || Number(one.number) - Number(other.number)).map((row) => toDelivery(row, owner))
+      return rows.sort((one, other) => one.place - other.place).map((row) => toDelivery(row, owner))
     } catch (error) {
       if (!isUniqueViolation(error) && !wasInTheWay(error)) throw error
     }
@@ -143,7 +144,7 @@ export async function settleMessages (session: Session, settlings: readonly Sett
 /**
  * The first open one of each group is due now, if it waits for its turn; another one that has been called (before an operator
  * asked for an earlier one again) waits for its turn anew, so that takers need not pass it over. `skip locked`: whoever holds
- * it calls after its own commit.
+ * it calls after its own commit. Nothing is said of the state where the time says it: the index of all that are due would be read.
  */
 const MESSAGE_CALL: Statement = {
   name: 'message_call',
@@ -156,14 +157,13 @@ const MESSAGE_CALL: Statement = {
    where m.state = 'waiting' and m.due_at is null
      for no key update of m skip locked
 ), strays as materialized (
-  select m.id from ${schema}.messages m join firsts f on f.group_id = m.group_id
-   where m.state = 'waiting' and m.due_at is not null and m.group_id is not null and m.number > f.number
-     for no key update of m skip locked
+  select s.id from firsts f cross join lateral (
+    select m.id from ${schema}.messages m where m.group_id = f.group_id and m.due_at is not null and m.number > f.number
+       for no key update of m skip locked) s
 )
-update ${schema}.messages m set due_at = case when c.is_first then clock_timestamp() end
-  from (select id, true as is_first from uncalled union all select id, false from strays) c
- where m.id = c.id
-returning c.is_first`
+update ${schema}.messages m set due_at = case when m.due_at is null then clock_timestamp() end
+ where m.id = any (array(select id from uncalled union all select id from strays))
+returning m.due_at is not null as is_first`
 }
 
 /** Returns how many have their turn now. */
@@ -192,7 +192,7 @@ update ${schema}.messages m
        due_at = case when not m.holds then clock_timestamp() end,
        settled_at = case when m.holds then clock_timestamp() end,
        expires_at = case when m.holds then clock_timestamp() + m.dead_keep_ms * interval '1 ms' end
-  from lost l where m.id = l.id
+ where m.id = any (array(select id from lost))
 returning case when not m.blocks then m.group_id end as behind`
 }
 

@@ -79,8 +79,8 @@ export interface TakenColumns {
   readonly headers: Buffer
   readonly body: Buffer
   readonly age_ms: number
-  readonly was_due: number
-  readonly number: string
+  /** Among those that were taken with it: longest due first. */
+  readonly place: number
 }
 
 /** Null headers: nobody's request, as it stands there. */

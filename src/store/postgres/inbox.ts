@@ -15,9 +15,9 @@ import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessa
 /** Batches of acceptances under way at once, where a commit takes long; one connection for whole batches, one for looks. */
 const ACCEPT_BATCHES_MAX = 4
 export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 2
-/** Batches of settles under way at once, one of calls; a take, a sign of life, a recovery and a look at what is next. */
+/** Batches of settles under way at once, one of calls for those who wait and one for those who do not; a take, a sign of life, a recovery and a look at what is next. */
 const SETTLE_BATCHES_MAX = 2
-export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 1 + 4
+export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 2 + 4
 
 const BATCH_MS_PER_LANE = 0.8
 const BATCH_MAX = 64
@@ -41,6 +41,9 @@ export class PostgresInbox implements InboxStore {
   readonly #settles: Lane<Settling, boolean>
   /** By group, as hex. */
   readonly #calls: Lane<string, null>
+  /** Groups to be called for whom nobody waits, as hex: each once, however many came behind. */
+  readonly #behind = new Set<string>()
+  #isCalling = false
   #arrivals = 0
   /** Where the next look for groups that nobody has called begins; null: with the first. */
   #uncalledFrom: Buffer | null = null
@@ -116,8 +119,19 @@ export class PostgresInbox implements InboxStore {
     try {
       return await work(groups)
     } finally {
-      void this.#call(groups)
+      for (const group of groups) if (this.#behind.size < QUEUE_MAX) this.#behind.add(group)
+      if (!this.#isCalling) void this.#callBehind()
     }
+  }
+
+  async #callBehind (): Promise<void> {
+    this.#isCalling = true
+    while (this.#behind.size > 0) {
+      const groups = Array.from(this.#behind.values().take(BATCH_MAX))
+      for (const group of groups) this.#behind.delete(group)
+      await this.#purposes.deliveries.use('message_call', (session) => callEach(session, groups)).catch(leftToRecover)
+    }
+    this.#isCalling = false
   }
 
   /** Resolves when the groups have been called: who has ended one may take the next. */
@@ -130,11 +144,13 @@ export class PostgresInbox implements InboxStore {
     }
   }
 
-  /** One that fails is mended by `recover`, as that of a process that died would be. */
   async #call (groups: Groups): Promise<void> {
     await Promise.allSettled(Array.from(groups, (group) => this.#calls.push(group)))
   }
 }
+
+/** A call that fails is mended by `recover`, as that of a process that died would be. */
+function leftToRecover (): void {}
 
 async function wholeEach (session: Session, batches: ReadonlyArray<readonly NewMessage[]>, groups: Groups): Promise<AcceptResult[][]> {
   const results: AcceptResult[][] = []
