@@ -2,29 +2,43 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
-import type { PostgresOptions } from '../../src/store/postgres/open.ts'
+import { openPostgres } from '../../src/store/postgres/open.ts'
+import type { PostgresOptions, PostgresRecordStore } from '../../src/store/postgres/open.ts'
 import { acceptInTurn, DEAD, DELIVERED, detailOf, idsOf, messageOf, namesOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
-import type { InboxWorld } from '../conformance/inbox-world.ts'
 import { inboxConformance } from '../conformance/inbox.ts'
 import { until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
-import { openWorld, type PostgresWorld } from './postgres-world.ts'
+import { openWorld, Worlds, type PostgresWorld } from './postgres-world.ts'
 
 describe('the inbox in Postgres', needs('postgres'), () => {
   let server: Promise<PostgresServer> | null = null
-  after(async () => { await (await server)?.stop() })
+  const worlds = new Worlds()
+  const seconds = new Map<string, Promise<PostgresRecordStore>>()
+  after(async () => {
+    await Promise.all([worlds.close(), ...Array.from(seconds.values(), async (second) => (await second).close())])
+    await (await server)?.stop()
+  })
   const open = async (t: TestContext, given: Partial<PostgresOptions> = {}) => openWorld(t, await (server ??= startPostgres()), given)
 
-  const inboxOf = async ({ store, reopen, connect, options }: PostgresWorld): Promise<InboxWorld> => ({
-    store: store.inbox,
-    second: (await reopen()).inbox,
-    audits: async () => (await (await connect()).query<{ action: string, who: string, why: string }>(`select action, who, why from ${options.schema}.message_audit order by number`)).rows
+  /** Another process' store, kept with its world for the next test. */
+  const secondOf = ({ options }: PostgresWorld): Promise<PostgresRecordStore> => {
+    const second = seconds.get(options.schema) ?? openPostgres({ ...options, migrate: 'check' })
+    seconds.set(options.schema, second)
+    return second
+  }
+  inboxConformance('postgres', async t => {
+    const world = await worlds.take(t, await (server ??= startPostgres()))
+    const { store, connect, options } = world
+    return {
+      store: store.inbox,
+      second: (await secondOf(world)).inbox,
+      audits: async () => (await (await connect()).query<{ action: string, who: string, why: string }>(`select action, who, why from ${options.schema}.message_audit order by number`)).rows
+    }
   })
-  inboxConformance('postgres', async t => inboxOf(await open(t)))
 
   test('unnamed statements do as well', async t => {
-    const { store } = await inboxOf(await open(t, { prepared: false }))
+    const { store: { inbox: store } } = await open(t, { prepared: false })
     const messages = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
     await acceptInTurn(store, messages)
     const owner = await workerOf(store)

@@ -2,28 +2,38 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { DELIVERED, detailOf, idsOf, messageOf, namesOf, stateOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
 import { inboxConformance } from '../conformance/inbox.ts'
 import { makeDirectory } from '../harness/directory.ts'
 
-async function open (t: TestContext) {
+async function opened () {
   const directory = makeDirectory('sqlite-inbox')
   const clock = { nowMs: 1_800_000_000_000 }
   const openAgain = async () => openSqlite({ dataDir: directory.path, exclusive: true, nowMs: () => clock.nowMs })
   const store = await openAgain()
-  t.after(async () => { await store.close(); directory.remove() })
   const raw = <Result>(work: (database: DatabaseSync) => Result): Result => {
     const database = new DatabaseSync(join(directory.path, 'onceway.db'), { timeout: 5_000 })
     try { return work(database) } finally { database.close() }
   }
-  return { store, clock, openAgain, raw }
+  return { store, clock, openAgain, raw, close: async () => { await store.close(); directory.remove() } }
 }
 
-inboxConformance('sqlite', async t => {
-  const { store, clock, raw } = await open(t)
+async function open (t: TestContext) {
+  const world = await opened()
+  t.after(() => world.close())
+  return world
+}
+
+/** One for all tests of the suite, each of which finds it empty: to open one takes longer than most of them. */
+let shared: ReturnType<typeof opened> | null = null
+after(async () => { await (await shared)?.close() })
+
+inboxConformance('sqlite', async () => {
+  const { store, clock, raw } = await (shared ??= opened())
+  raw(database => { database.exec('delete from messages; delete from workers; delete from message_audit') })
   return {
     store: store.inbox,
     advance: ms => { clock.nowMs += ms },
