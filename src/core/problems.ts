@@ -4,7 +4,7 @@
  */
 
 export type ProblemCode =
-  | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'key-reused' | 'in-flight' | 'outcome-unknown'
+  | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'signature-invalid' | 'key-reused' | 'in-flight' | 'outcome-unknown'
   | 'answer-not-kept' | 'upstream-unreachable' | 'request-too-large' | 'request-timeout' | 'bad-request'
   | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route' | 'no-message'
   | 'upstream-timeout' | 'upstream-failed' | 'headers-too-large'
@@ -48,6 +48,8 @@ export function problem (code: ProblemCode, context: ProblemContext): Problem {
 
 function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
   const headers = ['Content-Type', 'application/problem+json', 'Cache-Control', 'no-store']
+  // RFC 9110 15.5.2: there is no 401 without it.
+  if (row.status.api === UNAUTHORIZED) headers.push('WWW-Authenticate', 'Signature')
   const seconds = context.retryAfterSeconds ?? null
   if (seconds !== null) headers.push('Retry-After', String(seconds))
   if (context.hints !== true) return headers
@@ -55,6 +57,8 @@ function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
   headers.push('stripe-should-retry', String(row.retryable), 'x-should-retry', String(row.retryable))
   return headers
 }
+
+const UNAUTHORIZED = 401
 
 /** Retry-After where nothing is known of how long: soon, without hammering. */
 const RETRY_SOON_SECONDS = 1
@@ -79,6 +83,7 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'key-too-old': row(412, 'The request was first sent too long ago', 'The request was first sent longer ago than requests are remembered here, so nobody can tell whether it was done. Nothing was sent.', false),
   'scope-missing': row(400, 'Caller cannot be told apart', 'The gateway cannot tell whose idempotency key this is, so it did not use it. Send a credential, or configure the scope of this route.', false),
   'scope-unavailable': row(503, 'Caller cannot be verified now', 'The keys that verify this credential cannot be read at the moment. Nothing was sent; retry with the same key.', true),
+  'signature-invalid': row(401, 'The signature is not valid', 'The sender\'s signature is missing, wrong or out of time. Nothing was accepted.', false),
   'key-reused': row(422, 'Idempotency key was used for another request', 'This key has already been used with a different request. Use a new key for a new operation; retry with exactly the first request otherwise.', false),
   'in-flight': row([409, 503], 'The first request with this key is still running', 'The request with this key has not finished yet. Retry later with the same key to get its answer; it will not be executed twice.', true),
   'outcome-unknown': row([504, 503], 'The outcome of this request is not known', 'The request was sent, or may have been, and no complete answer came back. It is not sent again; check with the service before you use a new key.', false),

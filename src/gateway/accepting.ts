@@ -13,6 +13,7 @@ import type { MessageDetail, NewMessage } from '../core/message.ts'
 import type { InboxPolicy } from '../core/policy.ts'
 import { withoutAsync } from '../core/prefer.ts'
 import type { Fingerprint } from '../core/record.ts'
+import { verifiedField, verifySignature } from '../core/signature.ts'
 import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
 import type { AcceptResult, UpstreamResult } from '../ports.ts'
 import type { Execution, Visit } from './execution.ts'
@@ -22,7 +23,7 @@ import type { Outcome, Rejected } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 
 /** One event of a request: all of it, or (`batch: split`) one of several. */
-export interface Part extends Pick<Visit, 'id' | 'name' | 'asked' | 'retentionMs' | 'about'> { readonly claim: Pick<Visit['claim'], 'fingerprint'> }
+export interface Part extends Pick<Visit, 'id' | 'name' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> { readonly claim: Pick<Visit['claim'], 'fingerprint'> }
 
 interface Made { readonly part: Part, readonly message: NewMessage }
 
@@ -30,7 +31,7 @@ interface Made { readonly part: Part, readonly message: NewMessage }
 
 /** All of `parts`, or none of them. */
 export async function accept (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome> {
-  const refusal = doorRefusal(visit)
+  const refusal = doorRefusal(gateway, visit, parts)
   if (refusal !== null) return refusal
   const made = parts.map(part => ({ part, message: messageOf(visit, part) }))
   const startedAtMs = gateway.world.clock.monotonicMs()
@@ -211,11 +212,12 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
  * Before anything is written: who signed it (`inbox.verify`), and in which order it stands. The one place for what a sender
  * has to show; null: it may come in.
  */
-export function doorRefusal (visit: Visit): Rejected | null {
-  const order = orderValue(visit, visit)
-  if (order.kind === 'unfit') return rejected('bad-request', `The value by which messages of this route are ordered ${order.why}. Nothing was accepted.`)
-  // Not joined yet: what nobody can check is not taken.
-  return inboxOf(visit).verify === null ? null : rejected('bad-request', 'This route wants signatures checked, which this build cannot do.')
+export function doorRefusal (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Rejected | null {
+  const { verify } = inboxOf(visit)
+  const verified = verify === null ? null : verifySignature(verify, visit.rawHeaders, visit.asked.body, gateway.world.clock.wallMs())
+  if (verified?.kind === 'bad') return rejected('signature-invalid', `${verified.detail} Nothing was accepted.`)
+  const unfit = parts.map(part => orderValue(visit, part)).find(order => order.kind === 'unfit')
+  return unfit === undefined ? null : rejected('bad-request', `The value by which messages of this route are ordered ${unfit.why}. Nothing was accepted.`)
 }
 
 export function isFull (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): boolean {
@@ -230,9 +232,9 @@ function judge (visit: Visit, part: Part, message: MessageDetail): 'same' | 'dif
 
 /** The request as its consumer gets it, made once: a later delivery is the same to the byte. */
 function messageOf (visit: Visit, part: Part): NewMessage {
-  const { route, rawHeaders, requestId, forwarded } = visit
+  const { route, requestId, forwarded } = visit
   const { key, forwardKey, unknown } = route.idempotency
-  const { onDead, deadRetentionMs } = inboxOf(visit)
+  const { onDead, deadRetentionMs, verify } = inboxOf(visit)
   const order = orderValue(visit, part)
   const { method, target, body } = part.asked
   return {
@@ -247,7 +249,7 @@ function messageOf (visit: Visit, part: Part): NewMessage {
     request: {
       method,
       target,
-      headers: guardedRequestHeaders(visit.deferred ? withoutAsync(rawHeaders) : rawHeaders, {
+      headers: [...guardedRequestHeaders(visit.deferred ? withoutAsync(part.rawHeaders) : part.rawHeaders, {
         record: null,
         requestId,
         keyHeader: key.header,
@@ -256,7 +258,7 @@ function messageOf (visit: Visit, part: Part): NewMessage {
         forwarded,
         extra: route.upstream.requestHeaders,
         bodyBytes: body.length
-      }),
+      }), ...verify === null ? [] : verifiedField(verify)],
       body
     },
     about: part.about()

@@ -16,6 +16,7 @@ import { renderQuestion } from '../core/probe.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
 import type { RawHeaders } from '../core/record.ts'
 import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
+import type { Part } from './accepting.ts'
 import { Holding } from './budget.ts'
 import { callerScope } from './caller.ts'
 import type { Steps, Visit } from './execution.ts'
@@ -24,6 +25,8 @@ import { notIssued } from './only-issued.ts'
 import { passOn } from './passing.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome, Rejected } from './outcome.ts'
+import { ONE, partOf, splitRequest } from './splitting.ts'
+import type { SplitMessage } from './splitting.ts'
 
 export type BodyResult =
   /** `heldBytes`: what was reserved for it and is now the gateway's to give back. */
@@ -54,7 +57,8 @@ export interface GuardedRequest {
  */
 const REQUESTS_SHARE = 3 / 4
 
-export type Admission = { readonly kind: 'visit', readonly visit: Visit } | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
+/** `parts`: of a request that holds several events, which are one message each. */
+export type Admission = { readonly kind: 'visit', readonly visit: Visit, readonly parts: readonly Part[] | null } | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
 
 /** What a key is looked for in. */
 export function keyedBy (gateway: Gateway, { rawHeaders, target, route }: GuardedRequest): Keyed {
@@ -98,13 +102,25 @@ async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Soug
   const arrivedAtMs = gateway.world.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
+  const split = key.kind === 'body' ? splitRequest(request, read.body, gateway.world.clock.wallMs) : ONE
+  if (split.kind === 'refused') return refusedBody(gateway, split.outcome, read.heldBytes)
+  if (split.kind === 'several') return severalOf(gateway, request, split.messages, { scope, read, arrivedAtMs, leave })
   const sought = key.kind === 'body' ? findKey(route.idempotency.key, keyedBy(gateway, request), read.body) : key
   const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency))
   const found = keyless ? keyOfOnce(gateway, route.name) : sought
   if (found.kind === 'passes') return passed(gateway, request, found, read)
   if (found.kind !== 'key') return refusedKey(gateway, found, read.heldBytes)
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
-  return { kind: 'visit', visit: visitOf(gateway, request, { found, scope, read, arrivedAtMs, leave }) }
+  return { kind: 'visit', visit: visitOf(gateway, request, { found, scope, read, arrivedAtMs, leave }), parts: null }
+}
+
+/** Named after its first event; its body is held once as it came, and once more in parts. */
+function severalOf (gateway: Gateway, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], { read, ...rest }: Omit<Read, 'found'>): Admission {
+  const [{ key, source }] = messages
+  if (!gateway.buffered.reserve(read.body.length, REQUESTS_SHARE)) return refusedBody(gateway, rejected('overloaded'), read.heldBytes)
+  const found = { kind: 'key', key, ...(source !== null && { source }) } as const
+  const visit = visitOf(gateway, request, { ...rest, found, read: { ...read, heldBytes: read.heldBytes + read.body.length } })
+  return { kind: 'visit', visit, parts: messages.map(message => partOf(visit, message)) }
 }
 
 function keyOfOnce (gateway: Gateway, route: string): Extract<FoundKey, { kind: 'key' }> {
@@ -124,8 +140,12 @@ async function passed (gateway: Gateway, request: GuardedRequest, { preset, why 
 
 /** What was asked of the body, and is not there: the one who asked has to say what he means. */
 function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, heldBytes: number): Admission {
+  return refusedBody(gateway, found.kind === 'body' ? rejected('key-missing') : keyRefusal(found), heldBytes)
+}
+
+function refusedBody (gateway: Gateway, outcome: Outcome, heldBytes: number): Admission {
   gateway.buffered.release(heldBytes)
-  return refused(found.kind === 'body' ? rejected('key-missing') : keyRefusal(found))
+  return refused(outcome)
 }
 
 /** A key that cannot be had, or not be used. */

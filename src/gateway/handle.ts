@@ -3,10 +3,9 @@
  * join, or an execution of its own -> wait -> outcome. Decides nothing about records (core/protocol.ts) and writes
  * nothing to sockets (http/).
  */
-import { findKey } from '../core/key-sources.ts'
 import { sameRequest } from '../core/fingerprint.ts'
 import { accept, doorRefusal, isFull, toldByInbox } from './accepting.ts'
-import { admit, keyedBy, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
+import { admit, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
 import { verdictWithoutClaim } from './claiming.ts'
 import type { Ending, Execution, Verdict, Visit } from './execution.ts'
@@ -15,6 +14,7 @@ import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 import { OUT_OF_PATIENCE, within, withinOrGone } from './patience.ts'
 import type { RecentAnswer } from './recent.ts'
+import { headKey } from './splitting.ts'
 import type { Watch } from './watches.ts'
 
 /** Polling for an execution in another process: quick at first, for most end soon; then once a second. */
@@ -23,15 +23,15 @@ const POLL_LONGEST_MS = 1_000
 
 export async function handle (gateway: Gateway, request: GuardedRequest): Promise<Outcome> {
   const policy = request.route.idempotency
-  const key = findKey(policy.key, keyedBy(gateway, request), null)
+  const key = headKey(request, gateway.world.clock.wallMs)
   const sought = key.kind === 'absent' && !policy.key.required ? KEYLESS : key
   if (sought.kind === 'passes' || (sought.kind === 'keyless' && !takesKeyless(policy))) return { kind: 'keyless' }
   if (sought.kind !== 'keyless' && sought.kind !== 'key' && sought.kind !== 'body') return keyRefusal(sought)
   const admission = await admit(gateway, request, sought)
   if (admission.kind !== 'visit') return admission.outcome
-  const { visit } = admission
+  const { visit, parts } = admission
   try {
-    return await wayOf(visit)(gateway, visit)
+    return parts === null ? await wayOf(visit)(gateway, visit) : await accept(gateway, visit, parts)
   } finally {
     visit.holding.release()
   }
@@ -46,7 +46,7 @@ function wayOf ({ route: { idempotency: { inbox, inboxFor } } }: Visit): Way {
 
 /** `async: allowed`: one record for both ways, so that a key is executed or accepted, and never both. */
 async function attendOrAccept (gateway: Gateway, visit: Visit): Promise<Outcome> {
-  const refusal = visit.deferred ? doorRefusal(visit) : null
+  const refusal = visit.deferred ? doorRefusal(gateway, visit) : null
   return refusal ?? toldByInbox(gateway, visit, await attend(gateway, visit))
 }
 

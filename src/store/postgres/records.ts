@@ -11,6 +11,7 @@ import { countUnresolved, lapseLeases, pingDatabase, SWEEP_FROM_START, sweepPast
 import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
+import { PostgresInbox, type InboxPurposes } from './inbox.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { noteProbe, takeProbes } from './probes.ts'
 import { renewLeases } from './renewals.ts'
@@ -18,11 +19,10 @@ import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
 import { mustBePrimary, readStanding } from './standing.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
-export interface Purposes {
+export interface Purposes extends InboxPurposes {
   readonly claims: Connections
   readonly settles: Connections
   readonly renewals: Connections
-  readonly background: Connections
 }
 
 /**
@@ -54,6 +54,7 @@ type Outcome<Result> = { readonly result: Result } | { readonly error: unknown }
 export class PostgresRecords implements RecordStore {
   readonly name = 'postgres'
   readonly installation: string
+  readonly inbox: PostgresInbox
   readonly #purposes: Purposes
   readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
   readonly #takes: Lane<TakeOrder, TakeResult>
@@ -68,6 +69,7 @@ export class PostgresRecords implements RecordStore {
     const { claims, settles, renewals } = purposes
     this.installation = installation
     this.#purposes = purposes
+    this.inbox = new PostgresInbox(purposes)
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
     this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })
@@ -126,8 +128,7 @@ export class PostgresRecords implements RecordStore {
   standing (): Promise<Standing> { return this.#background('standing', readStanding) }
 
   async close (): Promise<void> {
-    const { claims, settles, renewals, background } = this.#purposes
-    await Promise.all([claims.close(), settles.close(), renewals.close(), background.close()])
+    await Promise.all(Object.values<Connections>({ ...this.#purposes }).map((connections) => connections.close()))
   }
 
   #background<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {

@@ -6,9 +6,10 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Ledger } from '../ledger.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
+import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
 import { SqliteTable } from './table.ts'
-import type { Call, WorkerStart } from './wire.ts'
+import type { Call, InboxCall, WorkerStart } from './wire.ts'
 import type { Lapsed } from '../../ports.ts'
 
 /** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
@@ -16,7 +17,7 @@ const BUSY_TIMEOUT_MS = 2_000
 /** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
 const WAL_BYTES_MAX = 64 * 1024 * 1024
 
-const READS: ReadonlySet<Call['op']> = new Set(['look', 'unresolved', 'list', 'ping'])
+const READS: ReadonlySet<Call['op']> = new Set(['look', 'unresolved', 'list', 'ping', 'messageLook', 'messageDue', 'messageDepths', 'messageList'])
 
 export class Database {
   readonly installation: string
@@ -25,6 +26,7 @@ export class Database {
   readonly connection: DatabaseSync
   readonly #table: SqliteTable
   readonly #ledger: Ledger
+  readonly #inbox: InboxTable
 
   /** Throws Faulted with a start fault: one sentence. */
   constructor ({ file, nowMs, exclusive }: WorkerStart) {
@@ -32,6 +34,7 @@ export class Database {
       this.connection = connect(file, nowMs)
       this.#table = new SqliteTable(this.connection)
       this.#ledger = new Ledger(this.#table)
+      this.#inbox = new InboxTable(this.connection)
       this.installation = installationOf(this.connection)
       this.lapsedAtStart = exclusive ? this.#lapseTheDead(nowMs) : []
     } catch (error) {
@@ -92,6 +95,26 @@ export class Database {
       case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
       case 'expire': return this.#ledger.expire(call.token, call.audit, nowMs)
       case 'ping': return installationOf(this.connection)
+      default: return this.#performInbox(call, nowMs)
+    }
+  }
+
+  #performInbox (call: InboxCall, nowMs: number): unknown {
+    switch (call.op) {
+      case 'messageAccept': return this.#inbox.accept(call.message, nowMs)
+      case 'messageAcceptAll': return this.#inbox.acceptAll(call.messages, nowMs)
+      case 'messageLook': return this.#inbox.look(call.id, nowMs)
+      case 'messageSettle': return this.#inbox.settle(call.token, call.fate, nowMs)
+      case 'messageTake': return this.#inbox.take(call.order, nowMs)
+      case 'messageRecover': return this.#inbox.recover(call.limit, nowMs)
+      case 'messageDue': return this.#inbox.dueInMs(call.routes, nowMs)
+      case 'messageDepths': return this.#inbox.depths(nowMs)
+      case 'messageList': return this.#inbox.list(call.filter, nowMs)
+      case 'messageRetry': return this.#inbox.retry(call.filter, call.audit, nowMs)
+      case 'messageDiscard': return this.#inbox.discard(call.filter, call.audit, nowMs)
+      case 'messageSweep': return this.#inbox.sweep(call.limit, nowMs)
+      case 'workerAlive': return this.#inbox.alive(call.owner, call.leaseMs, nowMs)
+      case 'workerGone': return this.#inbox.gone(call.owner)
     }
   }
 
@@ -100,6 +123,7 @@ export class Database {
     this.connection.exec('begin immediate')
     this.#table.endLeases(nowMs)
     const lapsed = this.#ledger.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
+    this.#inbox.endWorkers()
     this.connection.exec('commit')
     return lapsed
   }

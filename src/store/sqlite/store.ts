@@ -17,8 +17,9 @@
 import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../errors.ts'
 import { Lane } from '../lane.ts'
 import { openDirectory, type Directory } from './directory.ts'
+import { SqliteInbox } from './inbox.ts'
 import { openLink, type Link } from './link.ts'
-import type { Call } from './wire.ts'
+import type { Call, MessageCall } from './wire.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
 import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
@@ -66,6 +67,7 @@ export class SqliteStore implements RecordStore {
   readonly installation: string
   /** Records that a dead process had claimed and that are indeterminate since this start. */
   readonly lapsedAtStart: readonly Lapsed[]
+  readonly inbox: SqliteInbox
   readonly #link: Link
   readonly #directory: Directory
   readonly #nowMs: () => number
@@ -87,6 +89,10 @@ export class SqliteStore implements RecordStore {
     this.#claims = this.#lane('claims', call => call.claim.id)
     this.#settles = this.#lane('settles', call => call.settlement.token.id, call => call.settlement.body?.length ?? 0)
     this.#looks = this.#lane('looks', call => call.id)
+    const accepts = this.#lane<MessageCall<'messageAccept'>>('acceptances', ({ message }) => message.id, ({ message }) => message.body.length)
+    const looks = this.#lane<MessageCall<'messageLook'>>('looks at messages', call => call.id)
+    const settles = this.#lane<MessageCall<'messageSettle'>>('settles of messages', ({ token }) => token.id, ({ fate }) => fate.answer?.length ?? 0)
+    this.inbox = new SqliteInbox({ accept: call => this.#combined(accepts, call), look: call => this.#combined(looks, call), settle: call => this.#combined(settles, call), single: call => this.#single(call) })
   }
 
   /** The worker is gone and nothing can be stored until the process starts anew; null: it is there. */
