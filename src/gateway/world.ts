@@ -2,7 +2,7 @@
  * What the gateway stands on: the ports and the limits, nothing of its own. Made by app.ts, by the tests and by the
  * simulation; everything in gateway/ takes its time, chance and I/O from here.
  */
-import type { GuardedRoute, IdempotencyPolicy, Route } from '../core/policy.ts'
+import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
 import type { Clock, InboxStore, LockStore, Log, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
 
@@ -20,6 +20,9 @@ export interface GatewayLimits {
   /** Bytes of settled answers kept in memory; at the bound the one that was asked for longest ago makes room. 0: none. */
   readonly recentBytes: number
 }
+
+/** A route that has an inbox. */
+export interface InboxRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly inbox: InboxPolicy } }
 
 /** A route with `unknown: probe`. */
 export interface ProbedRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly probe: ProbePolicy } }
@@ -43,6 +46,8 @@ export interface World {
   readonly longestLeaseMs: number
   /** The routes that ask the upstream what became of a request, by name. */
   readonly probed: ReadonlyMap<string, ProbedRoute>
+  /** The routes whose messages are delivered, by name. */
+  readonly inboxes: ReadonlyMap<string, InboxRoute>
   /** How long Redis may keep a copy of a settled answer. */
   readonly copyTtlMs: number
 }
@@ -53,4 +58,12 @@ export function probedRoutes (routes: readonly Route[]): ReadonlyMap<string, Pro
 
 function isProbed (route: Route): route is ProbedRoute {
   return route.idempotency !== null && route.idempotency.unknown === 'probe' && route.idempotency.probe !== null
+}
+
+export function inboxRoutes (routes: readonly Route[]): ReadonlyMap<string, InboxRoute> {
+  return new Map(routes.filter(hasInbox).map(route => [route.name, route]))
+}
+
+function hasInbox (route: Route): route is InboxRoute {
+  return route.idempotency !== null && route.idempotency.inbox !== null
 }
