@@ -52,6 +52,7 @@ export class Deliverer {
   /** A message was accepted here since the last look. */
   #heard = false
   #wokeAtMs = -Infinity
+  #waking: Cancel | null = null
 
   constructor (gateway: Gateway) {
     const { clock, log } = gateway.world
@@ -74,6 +75,7 @@ export class Deliverer {
   /** What is still under way is given up: others have it at once. */
   async stop (): Promise<void> {
     this.#alarm?.()
+    this.#waking?.()
     await Promise.all(this.#services.map(async service => { await service.stop() }))
     await Promise.all(this.#running)
     await this.#leases.end()
@@ -245,10 +247,12 @@ export class Deliverer {
   }
 
   #wakeOthers (): void {
-    const nowMs = this.#nowMs()
-    if (nowMs < this.#wokeAtMs + WAKE_EVERY_MS) return
-    this.#wokeAtMs = nowMs
-    this.#gateway.world.locks.wake(WORK)
+    const { clock, locks } = this.#gateway.world
+    this.#waking ??= clock.after(this.#wokeAtMs + WAKE_EVERY_MS - this.#nowMs(), () => {
+      this.#waking = null
+      this.#wokeAtMs = this.#nowMs()
+      locks.wake(WORK)
+    })
   }
 
   #nowMs (): number {
