@@ -3,6 +3,7 @@
  * modules are loaded. `breaks`: the invariants (or protocol rules) that stand or fall with it. Tests that claim to hold a
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
+import { INBOX } from './inbox.ts'
 import { MECHANISMS } from './mechanisms.ts'
 import { PROBES } from './probes.ts'
 
@@ -28,6 +29,7 @@ export const LIES = ['release-on-disconnect', 'skip-claim', 'accept-any-owner', 
 export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
+  ...INBOX,
   {
     name: 'release-on-disconnect',
     does: 'gives the key free when the first requester leaves while its request is being executed',

@@ -8,7 +8,10 @@ import { inboxRoute, message } from './world.ts'
 
 test('over HTTP: broken off, refused, then taken; every delivery has the message\'s bytes, its id and its own number', async t => {
   const witness = await startWitness((_seen, response, socket, count) => {
-    if (count === 1) return void socket.destroy()
+    if (count === 1) {
+      socket.destroy()
+      return
+    }
     response.writeHead(count === 2 ? 503 : 200, { 'Content-Type': 'text/plain' })
     response.end(count === 2 ? 'not now' : 'x'.repeat(300 * 1024))
   })

@@ -3,11 +3,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreUnavailable } from '../../src/errors.ts'
 import { WORKER_LEASE_MS } from '../../src/gateway/worker-leases.ts'
+import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { InboxStore } from '../../src/ports.ts'
 import { accept, after, Consumer, detail, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
 
 /** A lease, and until somebody looks for those that are over. */
 const RECOVERED_MS = WORKER_LEASE_MS + 4_000
+
+/** No time-out of its own ends what waits here. */
+function patient (): GuardedRoute {
+  const route = inboxRoute()
+  return { ...route, upstream: { ...route.upstream, timeoutMs: 600_000 } }
+}
 
 /** What stands between a worker and its store, one method of it. */
 function between<Name extends keyof InboxStore> (name: Name, instead: (inbox: InboxStore) => InboxStore[Name]): (inbox: InboxStore) => InboxStore {
@@ -37,7 +44,7 @@ test('a lease that ended before the first byte: nothing is sent under it, and wh
     const consumer = new Consumer(store.clock)
     const { promise, resolve } = Promise.withResolvers<void>()
     consumer.queued = promise
-    const worker = startWorker(t, store, consumer)
+    const worker = startWorker(t, store, consumer, { routes: [patient()] })
     await accept(store, worker, message('one'))
     await store.clock.advance(10)
     assert.equal((await detail(store, 'one')).state, 'delivering', 'it waits for a connection')
@@ -54,7 +61,7 @@ test('a name whose lease was over begins nothing any more, even if the store tak
   const consumer = new Consumer(store.clock)
   const { promise, resolve } = Promise.withResolvers<void>()
   consumer.queued = promise
-  const stalled = startWorker(t, store, consumer)
+  const stalled = startWorker(t, store, consumer, { routes: [patient()] })
   await accept(store, stalled, message('one'))
   await store.clock.advance(10)
   store.clock.stall(WORKER_LEASE_MS)
@@ -100,6 +107,26 @@ test('a store that is away when an answer comes is told later; the consumer is a
     each.away = false
   }
   await store.clock.advance(3 * WORKER_LEASE_MS)
+  assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
+})
+
+test('a delivery outlasts an outage of its store: nobody takes it back before its worker could say that it lives', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, async () => { await after(store.clock, 5 * WORKER_LEASE_MS); return says(204) })
+  const worker = startWorker(t, store, consumer, { routes: [patient()] })
+  await accept(store, worker, message('one'))
+  await store.clock.advance(WORKER_LEASE_MS + 1_000)
+  const other = startWorker(t, store, consumer, { routes: [patient()] })
+  for (const each of [worker, other]) {
+    each.away = true
+    each.gateway.contact.broken()
+  }
+  store.clock.stall(WORKER_LEASE_MS + 1_000)
+  // The other one reaches it first.
+  other.away = false
+  await store.clock.advance(5_000)
+  worker.away = false
+  await store.clock.advance(4 * WORKER_LEASE_MS)
   assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
 })
 
