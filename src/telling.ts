@@ -28,7 +28,7 @@ export interface Meter {
   /** The upstream was asked what became of a record, and what that came to. */
   probed: (route: string, result: ProbeResult) => void
   unresolved: (unresolved: Unresolved) => void
-  /** One delivery of a message, from its sending to the whole answer. */
+  /** One delivery of a message, from its sending to the answer. */
   delivery: (route: string, result: DeliveryResult, ms: number) => void
   /** How many deliveries a message took that is delivered, given up or held. */
   deliveryTries: (route: string, tries: number) => void

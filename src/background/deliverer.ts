@@ -53,6 +53,8 @@ export class Deliverer {
   #heard = false
   #wokeAtMs = -Infinity
   #waking: Cancel | null = null
+  /** Looks, for whose turn it is. */
+  #turn = 0
 
   constructor (gateway: Gateway) {
     const { clock, log } = gateway.world
@@ -115,7 +117,8 @@ export class Deliverer {
     this.#watch()
     const heard = this.#heard
     this.#heard = false
-    const lease = await this.#leases.current()
+    const lease = await this.#leases.current().catch(unreached)
+    if (lease === null) return false
     let more = heard && this.#isFull()
     let filled = true
     while (filled && this.#works && lease.believed(this.#gateway.world.clock)) {
@@ -144,21 +147,29 @@ export class Deliverer {
     return orders.some(({ route, places }) => taken.filter(delivery => delivery.route === route.name).length >= places)
   }
 
-  /** Places of every route, and of the gateway's buffers, that are free now. */
+  /** Places that are free now. Where the gateway's buffers have room for a few, each route has one first, and each look begins with another. */
   #orders (): Order[] {
-    const { world } = this.#gateway
-    return Array.from(world.inboxes.values()).flatMap(route => {
-      const { places } = this.#roomOf(route)
-      const bytes = route.idempotency.keep.requestBytesMax
-      let reserved = 0
-      while (reserved < places && this.#reserve(bytes)) reserved++
-      return reserved === 0 ? [] : [{ route, places: reserved, bytes: reserved * bytes }]
-    })
+    const routes = Array.from(this.#gateway.world.inboxes.values())
+    const first = this.#turn++ % Math.max(1, routes.length)
+    const orders = [...routes.slice(first), ...routes.slice(0, first)].map(route => ({ route, room: this.#roomOf(route).places, places: 0, bytes: 0 }))
+    let none = this.#gateway.deliveries.size === 0
+    for (let open = orders; open.length > 0;) {
+      open = open.filter(order => {
+        const { requestBytesMax } = order.route.idempotency.keep
+        if (order.places === order.room || !this.#reserve(requestBytesMax, none)) return false
+        none = false
+        order.places++
+        order.bytes += requestBytesMax
+        return true
+      })
+    }
+    return orders.filter(({ places }) => places > 0)
   }
 
-  #reserve (bytes: number): boolean {
-    const { buffered, deliveries } = this.#gateway
-    return buffered.reserve(bytes, BUFFERED_SHARE) || (deliveries.size === 0 && buffered.reserve(bytes))
+  /** `first`: nothing is under way. Then there is room for one wherever a request at the door finds some. */
+  #reserve (bytes: number, first: boolean): boolean {
+    const { buffered } = this.#gateway
+    return buffered.reserve(bytes, BUFFERED_SHARE) || (first && buffered.reserve(bytes))
   }
 
   #roomOf ({ name, idempotency: { inbox } }: InboxRoute) {
@@ -258,6 +269,12 @@ export class Deliverer {
   #nowMs (): number {
     return this.#gateway.world.clock.monotonicMs()
   }
+}
+
+/** A store that is away is told of by those whose affair it is, and not every second. */
+function unreached (error: unknown): null {
+  if (error instanceof StoreUnavailable) return null
+  throw error
 }
 
 /** The store has handed out nothing, and never will. */

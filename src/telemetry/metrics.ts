@@ -214,7 +214,7 @@ function recordMeter (registry: Registry): RecordMeter {
 function inboxMeter (registry: Registry): Pick<Meter, 'delivery' | 'deliveryTries'> {
   const { counter, histogram } = declare(registry)
   const deliveries = counter('onceway_inbox_deliveries_total', 'Deliveries of messages, by what they came to: delivered, again, dead, held, or overtaken (somebody else had the message by then).', ['route', 'result'])
-  const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'One delivery of a message, from its sending to the whole answer.', ['route'], REQUEST_BUCKETS)
+  const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'One delivery of a message, from its sending to the answer.', ['route'], REQUEST_BUCKETS)
   const tries = histogram('onceway_inbox_attempts', 'How many deliveries a message took that is delivered, dead or held.', ['route'], TRIES_BUCKETS)
   return {
     delivery: (route, result, ms) => {

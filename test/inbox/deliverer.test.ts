@@ -167,6 +167,19 @@ test('a message for which the gateway\'s buffers have no room waits, and is not 
   assert.deepEqual([await states(store), worker.gateway.buffered.held], [{ delivered: 4 }, 0])
 })
 
+test('where the buffers have room for one message at a time, every route has its turn', async t => {
+  const store = shared()
+  const { clock } = store
+  const consumer = new Consumer(clock, async () => { await after(clock, 100); return says(204) })
+  const names = ['a', 'b', 'c']
+  const keep = { statuses: new Map(), body: true, requestBytesMax: 1_000, responseBytesMax: 1_000, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
+  const limits = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_500, unsettledBytes: 1024, recentBytes: 0 }
+  const worker = startWorker(t, store, consumer, { routes: names.map(name => inboxRoute({}, { keep }, undefined, name)), world: { limits } })
+  await accept(store, worker, ...names.flatMap(name => [1, 2, 3].map(number => message(`${name}${number}`, { route: name }))))
+  await clock.advance(6_000)
+  assert.deepEqual([await states(store), new Set(consumer.texts.slice(0, 5).map(([name]) => name)).size], [{ delivered: 9 }, 3])
+})
+
 test('a reload: messages go where their route leads now, with its fields; those of a route that is gone stay', async t => {
   const store = shared()
   const consumer = new Consumer(store.clock)
