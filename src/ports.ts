@@ -355,4 +355,4 @@ export interface TokenVerifier {
 
 // ---------------------------------------------------------------- what is told
 
-export type { Log, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'
+export type { DeliveryResult, Log, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'

@@ -31,6 +31,10 @@ export interface Meter {
   unresolved: (unresolved: Unresolved) => void
   /** What is in the inboxes, route by route. */
   inbox: (depths: readonly Depth[]) => void
+  /** One delivery of a message, from its sending to the answer. */
+  delivery: (route: string, result: DeliveryResult, ms: number) => void
+  /** How many deliveries a message took that is delivered, given up or held. */
+  deliveryTries: (route: string, tries: number) => void
   breaker: (open: boolean) => void
   /** Which promise holds, as often as it was looked at. */
   standing: (standing: ToldStanding) => void
@@ -40,6 +44,9 @@ export interface Meter {
 
 /** overtaken: settled by somebody else, or asked about again, meanwhile. unaskable: the request lacked what its question needs. */
 export type ProbeResult = 'found' | 'released' | 'absent' | 'nothing' | 'given-up' | 'overtaken' | 'unaskable'
+
+/** overtaken: somebody else had the message by then. */
+export type DeliveryResult = 'delivered' | 'again' | 'dead' | 'held' | 'overtaken'
 
 export type ShedLimit = 'eventLoopDelay' | 'connections'
 

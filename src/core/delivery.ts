@@ -58,7 +58,7 @@ const DOUBLINGS_MAX = 40
 const LEAST_MS = 10
 
 /** Seconds, or a date (RFC 9110 10.2.3). */
-function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
+export function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
   const value = headerValue(headers, 'retry-after')?.trim() ?? ''
   if (/^[0-9]{1,9}$/.test(value)) return Number(value) * 1_000
   const at = Date.parse(value)

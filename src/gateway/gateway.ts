@@ -65,10 +65,14 @@ export class Gateway {
    * outlives its row tells of it. Costs every claim a round trip to Redis.
    */
   rowsMayVanish = false
+  /** Deliveries of messages that are under way; each breaks one off. */
+  readonly deliveries = new Set<() => void>()
+  /** true: the drain has begun, and no message is taken any more. */
+  draining = false
+  /** Called when a message was accepted and its commit is acknowledged; the deliverer listens. */
+  onMessage: () => void = () => {}
   /** Called when there is a new question for the upstream; the reconciler listens. */
   onQuestion: () => void = () => {}
-  /** Called when a message has been accepted; the deliverer listens. */
-  onMessage: () => void = () => {}
   /** How much is in the inboxes, as far as this process knows. */
   readonly depths = new InboxDepths()
   /** true: the stores are going. What could not be written until now is left to its lease. */
@@ -94,6 +98,8 @@ export class Gateway {
     this.buffered.resize(limits.bufferedBytes)
     this.unsettled.resize(limits.unsettledBytes)
     this.recent.resize(limits.recentBytes)
+    // Whatever waits on a route that is new here.
+    this.onMessage()
   }
 
   /** Starts the one execution of this record in this process; duplicates join it from this very moment. */
@@ -245,11 +251,14 @@ export class Gateway {
     })
   }
 
-  /** Resolves when no execution is left, or after `ms`. */
+  /** Executions, and deliveries of messages. */
+  get underWay (): number { return this.executions.size + this.deliveries.size }
+
+  /** Resolves when nothing is under way, or after `ms`. */
   async idle (ms: number): Promise<boolean> {
     const endsAtMs = this.world.clock.monotonicMs() + ms
-    while (!this.stopped && this.executions.size > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
-    return this.executions.size === 0
+    while (!this.stopped && this.underWay > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
+    return this.underWay === 0
   }
 
   /** The drain is over: what is unsent is released, what was sent is settled as indeterminate, those who wait are answered. */
@@ -258,6 +267,7 @@ export class Gateway {
       execution.cancelled = true
       execution.sending?.cancel('DRAIN', true)
     }
+    for (const cut of Array.from(this.deliveries)) cut()
   }
 
   /** The drain is over for those who wait for somebody else's execution too: its outcome is no affair of this process. */
@@ -282,6 +292,7 @@ export class Gateway {
     this.leases.stop()
     for (const end of Array.from(this.#pauses)) end()
     for (const end of Array.from(this.asking)) end()
+    for (const cut of Array.from(this.deliveries)) cut()
   }
 }
 

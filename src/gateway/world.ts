@@ -21,6 +21,9 @@ export interface GatewayLimits {
   readonly recentBytes: number
 }
 
+/** A route that has an inbox. */
+export interface InboxRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly inbox: InboxPolicy } }
+
 /** A route with `unknown: probe`. */
 export interface ProbedRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly probe: ProbePolicy } }
 
@@ -64,6 +67,6 @@ export function inboxRoutes (routes: readonly Route[]): ReadonlyMap<string, Inbo
   return new Map(routes.filter(hasInbox).map(route => [route.name, route]))
 }
 
-export function hasInbox (route: Route): route is InboxRoute {
+function hasInbox (route: Route): route is InboxRoute {
   return route.idempotency !== null && route.idempotency.inbox !== null
 }

@@ -4,6 +4,7 @@
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
 import { DOOR_BREAKS } from './door.ts'
+import { INBOX } from './inbox.ts'
 import { MECHANISMS } from './mechanisms.ts'
 import { PROBES } from './probes.ts'
 
@@ -30,6 +31,7 @@ export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
   ...DOOR_BREAKS,
+  ...INBOX,
   {
     name: 'release-on-disconnect',
     does: 'gives the key free when the first requester leaves while its request is being executed',

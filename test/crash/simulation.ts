@@ -12,7 +12,7 @@ import type { GuardedRoute } from '../../src/core/policy.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
-import { LateInbox } from '../../src/store/late-inbox.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { CrashingProcess, NO_FAULT } from '../harness/crashing.ts'
@@ -153,7 +153,7 @@ class Simulation {
     const gateway = new Gateway({
       records: process.records,
       locks: process.locks,
-      inbox: new LateInbox('memory'),
+      inbox: new MemoryInbox({ nowMs: () => 0 }),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
       clock: this.#clockOf(process),

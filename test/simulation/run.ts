@@ -11,7 +11,7 @@ import type { Answer, Claim } from '../../src/core/record.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
-import { LateInbox } from '../../src/store/late-inbox.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
 import type { Behaviour } from '../crash/outside.ts'
@@ -158,7 +158,7 @@ class Simulation {
     const gateway = new Gateway({
       records: process.records,
       locks: redis ? process.locks : NO_LOCKS,
-      inbox: new LateInbox('memory'),
+      inbox: new MemoryInbox({ nowMs: () => 0 }),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
       clock: process.clock,
