@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inboxWith } from '../../src/cli/inbox.ts'
-import { keyHash, recordId } from '../../src/core/identity.ts'
 import type { Fate, NewMessage } from '../../src/core/message.ts'
 import { StartError } from '../../src/errors.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { openSqlite } from '../../src/store/sqlite/store.ts'
+import { directory, messageOf, say } from './world.ts'
 import type { Said } from './world.ts'
 
 const OWNER = Buffer.alloc(16, 7)
@@ -49,22 +50,6 @@ class Desk {
 
   async state (id: Buffer): Promise<string> {
     return (await this.inbox.look(id))?.state ?? 'none'
-  }
-}
-
-function messageOf (key: string, changes: Partial<NewMessage>): NewMessage {
-  return {
-    id: recordId('hooks', 'shared', key),
-    fingerprint: { alg: 1, value: Buffer.alloc(32, 7) },
-    scopeHash: Buffer.alloc(32, 8),
-    group: null,
-    holds: false,
-    stops: false,
-    keepMs: 3_600_000,
-    deadKeepMs: 3_600_000,
-    request: { method: 'POST', target: '/hooks?token=hunter2', headers: ['Authorization', 'hunter2'], body: Buffer.from('{"card":"4242"}') },
-    about: { route: 'hooks', method: 'POST', path: '/hooks', requestId: `request-${key}`, instance: 'gw-1', keyHash: keyHash(key), keyText: key },
-    ...changes
   }
 }
 
@@ -141,6 +126,20 @@ test('--all changes what the filter finds, at most so many, and says when there 
   assert.equal(await desk.state(held), 'held')
   assert.equal(JSON.parse((await desk.say('discard', '--all', '--state', 'held', '--json', ...WHY)).out).state, 'discarded')
   assert.deepEqual(desk.inbox.audits.map(({ action, id }) => [action, id]), [...dead.map((id) => ['retry', id]), ['discard', held]])
+})
+
+test('beside a gateway that holds the embedded store open, it changes the message that is there', async (t) => {
+  const dataDir = directory(t)
+  const store = await openSqlite({ dataDir, exclusive: true })
+  t.after(() => store.close())
+  const message = messageOf('e-1')
+  await store.inbox.accept(message)
+  const at = ['--data-dir', dataDir]
+  assert.match((await say(['inbox', 'list', '--route', 'hooks', ...at])).out, new RegExp(`^${text(message.id)}  waiting `))
+  const done = await say(['inbox', 'discard', '--all', '--state', 'waiting', '--key', 'e-1', ...WHY, ...at])
+  assert.deepEqual(done, { exitCode: 0, out: `${text(message.id)} is given up.`, err: '' })
+  assert.equal((await store.inbox.look(message.id))?.state, 'discarded')
+  assert.equal((await say(['inbox', 'retry', text(message.id), ...WHY, ...at])).exitCode, 1)
 })
 
 test('an id that starts with a dash is an id', async () => {
