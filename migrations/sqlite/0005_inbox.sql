@@ -58,7 +58,7 @@ create unique index messages_one_of_group on messages (group_id) where state = '
 create index messages_delivering on messages (owner) where state = 'delivering';
 create index messages_expiry on messages (expires_at) where expires_at is not null;
 -- How much there is, and how old the oldest is, without a look at what was delivered.
-create index messages_depth on messages (route, state, received_at) where state <> 'delivered' and state <> 'discarded';
+create index messages_depth on messages (route, state, received_at, bytes) where state <> 'delivered' and state <> 'discarded';
 
 -- Who delivers. What belongs to one that is no longer alive is taken from it.
 create table workers (

@@ -23,9 +23,14 @@ export function isUniqueViolation (error: unknown): boolean {
   return error instanceof StoreRejected && codeOf(error.cause) === '23505'
 }
 
-/** Undone, because it and somebody else's waited for each other, or for too long: it may well be tried again. */
-export function wasInTheWay (error: unknown): boolean {
-  return error instanceof RolledBack && ['40P01', '55P03'].includes(codeOf(error.cause) ?? '')
+/** Undone, because it and somebody else's waited for each other. */
+export function isDeadlock (error: unknown): boolean {
+  return error instanceof RolledBack && codeOf(error.cause) === '40P01'
+}
+
+/** Undone, because somebody else's held a lock for longer than it may wait. */
+export function hasWaitedInVain (error: unknown): boolean {
+  return error instanceof RolledBack && codeOf(error.cause) === '55P03'
 }
 
 function codeOf (cause: unknown): string | undefined {

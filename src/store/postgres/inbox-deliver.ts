@@ -9,7 +9,7 @@ import type { FateColumns } from '../message-fate.ts'
 import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import type { Session, Statement } from './connections.ts'
-import { isUniqueViolation, wasInTheWay } from './faults.ts'
+import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
 import { toDelivery, type TakenColumns } from './inbox-rows.ts'
 import { databaseSeconds } from './settles.ts'
@@ -76,7 +76,7 @@ returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m
 /** A taker that was undone sees next time what undid it. More often than this in a row is a crowd: it may have the places. */
 const TAKES_MAX = 3
 
-/** What cannot be read is among them without a request. */
+/** What cannot be read is among them without a request. None, where another taker is so slow with a group of theirs: they are asked for again. */
 export async function takeMessages (session: Session, { routes, owner }: TakeMessages): Promise<Array<ReturnType<typeof toDelivery>>> {
   for (let round = 1; round <= TAKES_MAX; round++) {
     // The last one risks nothing that many would.
@@ -85,7 +85,8 @@ export async function takeMessages (session: Session, { routes, owner }: TakeMes
       const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [texts(routes.map(({ route }) => route)), integers(routes.map(({ places }) => placesOf(places))), owner, session.lockTimeout])
       return rows.sort((one, other) => one.place - other.place).map((row) => toDelivery(row, owner))
     } catch (error) {
-      if (!isUniqueViolation(error) && !wasInTheWay(error)) throw error
+      if (hasWaitedInVain(error)) return []
+      if (!isUniqueViolation(error) && !isDeadlock(error)) throw error
     }
   }
   return []

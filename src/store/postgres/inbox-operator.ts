@@ -25,14 +25,21 @@ export async function listMessages (session: Session, filter: MessageFilter): Pr
   return (await session.run<MessageColumns>(MESSAGE_LIST, valuesOf(filter))).map(toMessage)
 }
 
-/** What is open, by hand. Its lock waits for a settle of another one's end, never the other way round: nothing delivering is chosen. */
-const chosen = (schema: string) => `with ${lockLimit(9)}, chosen as materialized (
-  select m.id, m.state from ${schema}.messages m cross join lock_limit
+/**
+ * What is open, by hand: picked oldest first, locked in the order of the ids as settles and acceptances do, and tested again as it is then. What is
+ * being delivered is not picked, but may be met locked.
+ */
+const chosen = (schema: string) => `with ${lockLimit(9)}, picked as materialized (
+  select m.id from ${schema}.messages m
    where m.state in ('waiting', 'held', 'dead') and ${MATCHING}
+), chosen as materialized (
+  select m.id, m.state, m.attempt, m.route, m.request_id from ${schema}.messages m cross join lock_limit
+   where m.id = any (array(select id from picked)) and m.state in ('waiting', 'held', 'dead') and ($4::text is null or m.state = $4)
+   order by m.id
      for no key update of m
 ), audited as (
   insert into ${schema}.message_audit (action, message_id, state, attempt, route, request_id, who, why)
-  select $10, c.id, c.state, m.attempt, m.route, m.request_id, $7, $8 from chosen c join ${schema}.messages m on m.id = c.id
+  select $10, c.id, c.state, c.attempt, c.route, c.request_id, $7, $8 from chosen c
 )`
 
 /** One of a group waits for its turn, which is called afterwards. */
