@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Delivery, Fate, NewMessage } from '../../src/core/message.ts'
 import type { InboxStore } from '../../src/ports.ts'
-import { againIn, againOf, DEAD, DELIVERED, EVERYTHING, HELD, messageOf, takeFrom, workerOf } from '../conformance/inbox-world.ts'
+import { acceptInTurn, againIn, againOf, DEAD, DELIVERED, EVERYTHING, HELD, idsOf, messageOf, namesOf, ROUTE, takeFrom, workerOf } from '../conformance/inbox-world.ts'
 import { until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
-import { openWorld } from './postgres-world.ts'
+import { openWorld, untilBlocked } from './postgres-world.ts'
 
 const GROUPS = 12
 const OF_EACH_GROUP = 12
@@ -128,6 +128,48 @@ describe('the inbox of two processes', needs('postgres'), () => {
       ...inboxes.flatMap(inbox => Array.from({ length: WORKERS_OF_EACH }, () => work(inbox)))
     ])
     await until(async () => (await store.inbox.depths()).length === 0, 'all to be delivered')
+  })
+
+  test('of two whose acceptances overlapped the earlier one goes first, though both are due and the later one for longer', async t => {
+    const { store: { inbox }, connect, options } = await openWorld(t, server)
+    const [earlier, later] = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
+    await acceptInTurn(inbox, [earlier, later])
+    await (await connect()).query(`update ${options.schema}.messages set due_at = clock_timestamp() - interval '1 minute' where id = $1`, [later.id])
+    const owner = await workerOf(inbox)
+    assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(earlier))
+    assert.deepEqual([await inbox.dueInMs([ROUTE]), namesOf(await takeFrom(inbox, owner))], [null, []])
+  })
+
+  test('a taker that cannot see what another one is taking of the group takes nothing of it', async t => {
+    const world = await openWorld(t, server)
+    const { store: { inbox }, connect, options } = world
+    const [earlier, later, alone] = [messageOf({ group: 'a' }), messageOf({ group: 'a' }), messageOf()]
+    await acceptInTurn(inbox, [earlier, later, alone])
+    const owners = [await workerOf(inbox), await workerOf(inbox)] as const
+    // As a taker would, to whom the earlier one's acceptance was not visible yet.
+    const other = await connect()
+    await other.query('begin')
+    await other.query(`update ${options.schema}.messages set state = 'delivering', owner = $2, attempt = 1, due_at = null where id = $1`, [later.id, owners[0]])
+    const taking = takeFrom(inbox, owners[1])
+    await untilBlocked(other, world, 'deliveries')
+    await other.query('commit')
+    assert.deepEqual(namesOf(await taking), idsOf(alone), 'and what else was due it has')
+    assert.equal(await inbox.settle({ id: later.id, owner: owners[0], attempt: 1 }, DELIVERED), true)
+    assert.deepEqual(namesOf(await takeFrom(inbox, owners[1])), idsOf(earlier))
+  })
+
+  test('a take that waited too long for another one is no failure: it is asked for again', async t => {
+    const world = await openWorld(t, server)
+    const { store: { inbox }, connect, options } = world
+    const [earlier, later] = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
+    await acceptInTurn(inbox, [earlier, later])
+    const owner = await workerOf(inbox)
+    const other = await connect()
+    await other.query('begin')
+    await other.query(`update ${options.schema}.messages set state = 'delivering', owner = $2, attempt = 1, due_at = null where id = $1`, [later.id, owner])
+    assert.deepEqual(await takeFrom(inbox, owner), [])
+    await other.query('rollback')
+    assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(earlier))
   })
 
   test('operators, takers and the sweeper at once never hold each other up for good', async t => {

@@ -127,8 +127,12 @@ export class PostgresInbox implements InboxStore {
   async #callBehind (): Promise<void> {
     this.#isCalling = true
     while (this.#behind.size > 0) {
-      const groups = Array.from(this.#behind.values().take(BATCH_MAX))
-      for (const group of groups) this.#behind.delete(group)
+      const groups: string[] = []
+      for (const group of this.#behind) {
+        if (groups.length === BATCH_MAX) break
+        groups.push(group)
+        this.#behind.delete(group)
+      }
       await this.#purposes.deliveries.use('message_call', (session) => callEach(session, groups)).catch(leftToRecover)
     }
     this.#isCalling = false
