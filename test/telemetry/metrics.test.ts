@@ -32,6 +32,8 @@ async function exposed (): Promise<string> {
   metrics.standing({ promise: 'strict', reasons: [], remarks: [] })
   metrics.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: ['redis-evicts'] })
   metrics.shed('connections')
+  metrics.delivery('charges', 'again', 250)
+  metrics.deliveryTries('charges', 3)
   metrics.reloaded('ok')
   return (await metrics.expose()).text
 }
@@ -68,6 +70,9 @@ test('everything that is counted stands under its documented name, with its labe
     'onceway_promise{promise="weakened"} 1',
     'onceway_promise_weakened{reason="fsync-off"} 1',
     'onceway_shed_total{limit="connections"} 1',
+    'onceway_inbox_deliveries_total{route="charges",result="again"} 1',
+    'onceway_inbox_delivery_duration_seconds_sum{route="charges"} 0.25',
+    'onceway_inbox_attempts_bucket{le="3",route="charges"} 1',
     'onceway_config_reloads_total{result="ok"} 1',
     'onceway_config_reloads_total{result="refused"} 0'
   ]) assert.ok(text.includes(`${line}\n`), `${line}\n\n${text}`)
@@ -80,7 +85,8 @@ test('counters end in _total, durations in _seconds, and every metric has a help
   for (const [, name = '', type] of text.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
     assert.match(name, /^onceway_/)
     assert.equal(name.endsWith('_total'), type === 'counter', name)
-    if (type === 'histogram') assert.match(name, /_seconds$/)
+    // Beside durations one thing is counted per message.
+    if (type === 'histogram' && name !== 'onceway_inbox_attempts') assert.match(name, /_seconds$/)
     assert.match(text, new RegExp(`^# HELP ${name} \\S`, 'm'))
   }
 })
