@@ -4,7 +4,9 @@
  */
 import { hostname } from 'node:os'
 import type { FastifyInstance } from 'fastify'
+import { Deliverer } from './background/deliverer.ts'
 import { heartbeat } from './background/heartbeat.ts'
+import { inboxDepths } from './background/inbox-depths.ts'
 import { reconciler } from './background/reconciler.ts'
 import { StandingWatch } from './background/standing.ts'
 import { sweeper } from './background/sweeper.ts'
@@ -15,7 +17,7 @@ import { leasesOf } from './config/leases.ts'
 import type { LeaseRange } from './config/leases.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { pause, within } from './gateway/patience.ts'
-import { probedRoutes } from './gateway/world.ts'
+import { inboxRoutes, probedRoutes } from './gateway/world.ts'
 import type { World } from './gateway/world.ts'
 import { createAdmin } from './http/admin.ts'
 import type { Readiness } from './http/admin.ts'
@@ -153,7 +155,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     get limits () { return live.config.limits }
   })
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
-  const services = [heartbeat(gateway), sweeper(gateway), reconciler(gateway), standing]
+  const services = [heartbeat(gateway), sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
   return {
@@ -190,13 +192,14 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   }
 }
 
-function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs' | 'probed'> {
+function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs' | 'probed' | 'inboxes'> {
   return {
     limits: config.limits,
     claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
     longestLeaseMs: leasesOf(config).longestMs,
     copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0,
-    probed: probedRoutes(config.routes)
+    probed: probedRoutes(config.routes),
+    inboxes: inboxRoutes(config.routes)
   }
 }
 
@@ -207,14 +210,15 @@ const CLAIM_WITHIN_MS = 2_000
 async function drain (config: Config, gateway: Gateway, server: FastifyInstance, phase: { draining: boolean }, log: { info: (fields: object, message: string) => void }): Promise<void> {
   if (phase.draining) return
   phase.draining = true
-  log.info({ executions: gateway.underWay, delayMs: config.drain.delayMs, timeoutMs: config.drain.timeoutMs }, 'draining')
+  gateway.draining = true
+  log.info({ executions: gateway.underWay, deliveries: gateway.deliveries.size, delayMs: config.drain.delayMs, timeoutMs: config.drain.timeoutMs }, 'draining')
   await pause(SYSTEM_CLOCK, config.drain.delayMs)
   gateway.refusing = true
   const closed = new Promise<void>(resolve => { server.server.close(() => { resolve() }) })
   const endsAt = performance.now() + config.drain.timeoutMs
   const finished = await gateway.idle(config.drain.timeoutMs)
   if (!finished) {
-    log.info({ executions: gateway.underWay }, 'drain is over; what still runs is cut off')
+    log.info({ executions: gateway.underWay, deliveries: gateway.deliveries.size }, 'drain is over; what still runs is cut off')
     gateway.cutOff()
     await gateway.idle(CUT_OFF_MS)
   }

@@ -210,7 +210,7 @@ export interface MessageAudit { readonly who: string, readonly why: string }
  */
 export interface InboxStore {
   accept: (message: NewMessage) => Promise<AcceptResult>
-  /** All of them, or (one of them is there already with another fingerprint) none; in one transaction. The results in their order. */
+  /** All of them, or (one of them is there already with another fingerprint) none; in one transaction. The results in their order; their ids all different. */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
   /** This worker lives for `leaseMs` from when the statement began. */
@@ -221,7 +221,7 @@ export interface InboxStore {
   take: (order: TakeMessages) => Promise<Delivery[]>
   /** false: it is not this delivery's any more; nothing changed. */
   settle: (token: DeliveryToken, fate: Fate) => Promise<boolean>
-  /** Takes what dead workers had; lets every group go on whose turn nobody has called. Returns how many may be taken now that could not. */
+  /** Takes what dead workers had; lets every group go on whose turn nobody has called. Returns how many messages it changed: 0, and nobody need look again. */
   recover: (limit: number) => Promise<number>
   /** Until the next waiting message is due, 0 if one is; null: none is waiting for a time. */
   dueInMs: (routes: readonly string[]) => Promise<number | null>
@@ -391,4 +391,4 @@ export interface TokenVerifier {
 
 // ---------------------------------------------------------------- what is told
 
-export type { Log, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'
+export type { DeliveryResult, Log, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'

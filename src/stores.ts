@@ -7,7 +7,7 @@ import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { StartError, StoreUnavailable } from './errors.ts'
-import type { Lapsed, Log, Meter, RecordStore } from './ports.ts'
+import type { InboxStore, Lapsed, Log, Meter, RecordStore } from './ports.ts'
 import { LateInbox } from './store/late-inbox.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
 import { RouteMarks } from './store/marks.ts'
@@ -116,8 +116,9 @@ export class Stores {
     }
   }
 
-  #become (records: RecordStore & { readonly marks: DatabaseMarks }): void {
+  #become (records: RecordStore & { readonly inbox: InboxStore, readonly marks: DatabaseMarks }): void {
     this.records.become(records)
+    this.inbox.become(records.inbox)
     this.opened = true
     this.#refusal = null
     const locks = this.#openLocks(records.installation)

@@ -1,4 +1,5 @@
 /** The seams, too: what a gateway tells of itself, in numbers and in lines. Types only; telemetry/ is the one driver. */
+import type { Depth } from './core/message.ts'
 import type { ToldStanding } from './core/standing.ts'
 
 /** Unresolved indeterminate records: how many, and how long the oldest has been so. */
@@ -28,6 +29,12 @@ export interface Meter {
   /** The upstream was asked what became of a record, and what that came to. */
   probed: (route: string, result: ProbeResult) => void
   unresolved: (unresolved: Unresolved) => void
+  /** What is in the inboxes, route by route. */
+  inbox: (depths: readonly Depth[]) => void
+  /** One delivery of a message, from its sending to the answer. */
+  delivery: (route: string, result: DeliveryResult, ms: number) => void
+  /** How many deliveries a message took that is delivered, given up or held. */
+  deliveryTries: (route: string, tries: number) => void
   breaker: (open: boolean) => void
   /** Which promise holds, as often as it was looked at. */
   standing: (standing: ToldStanding) => void
@@ -37,6 +44,9 @@ export interface Meter {
 
 /** overtaken: settled by somebody else, or asked about again, meanwhile. unaskable: the request lacked what its question needs. */
 export type ProbeResult = 'found' | 'released' | 'absent' | 'nothing' | 'given-up' | 'overtaken' | 'unaskable'
+
+/** overtaken: somebody else had the message by then. */
+export type DeliveryResult = 'delivered' | 'again' | 'dead' | 'held' | 'overtaken'
 
 export type ShedLimit = 'eventLoopDelay' | 'connections'
 

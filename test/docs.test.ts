@@ -46,6 +46,24 @@ test('the walk of docs/issued-keys.md does what its comments say, with the confi
   assert.equal(witness.seen.length, 1)
 })
 
+test('the walk of docs/inbox.md does what its comments say, with the configuration above it', async t => {
+  const page = read('docs/inbox.md')
+  const [config, walk] = [/```yaml\n([\s\S]*?)```/, /```sh\n([\s\S]*?)```/].map(block => block.exec(page)?.[1] ?? '')
+  const witness = await startWitness()
+  t.after(async () => { await witness.close() })
+  const gateway = await startProcess(t, { config: config as string, args: ['--upstream', witness.url], env: { ONCEWAY_LISTEN_PORT: '0', ONCEWAY_ADMIN_PORT: '0' } })
+  const script = (walk as string).replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('curl -', 'curl -sS -')
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], { timeout: 30_000 })
+  const [first, again, told, ...more] = stdout.split(/(?=HTTP\/1\.1 )/)
+  assert.deepEqual(more, [])
+  assert.match(first ?? '', /^HTTP\/1\.1 202[\s\S]*Location: \/\.well-known\/onceway\/messages\/[\s\S]*Idempotency-Status: accepted/)
+  assert.match(again ?? '', /^HTTP\/1\.1 202/)
+  assert.equal(bodyOf(again), bodyOf(first))
+  assert.match(told ?? '', /^HTTP\/1\.1 200[\s\S]*"state":"(?:waiting|delivering|delivered)"/)
+  await witness.reached(2)
+  assert.deepEqual(witness.seen.map(({ target }) => target).sort(), ['/hooks', '/reports'])
+})
+
 function bodyOf (answer: string | undefined): string | undefined {
   return answer?.split('\r\n\r\n')[1]?.split('\n')[0]
 }

@@ -20,7 +20,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   upstream: ['core', 'ports.ts', 'errors.ts'],
   identity: ['core', 'ports.ts'],
   store: ['bag.ts', 'core', 'ports.ts', 'errors.ts'],
-  background: ['core', 'gateway', 'ports.ts'],
+  background: ['core', 'errors.ts', 'gateway', 'ports.ts'],
   telemetry: ['config', 'ports.ts', 'version.ts'],
   config: ['core', 'routing', 'errors.ts'],
   http: ['bag.ts', 'core', 'errors.ts', 'gateway', 'ports.ts', 'routing'],

@@ -2,10 +2,14 @@
 -- The inbox: requests that were accepted and are delivered later (mode `inbox`). A build that does not know these tables has
 -- no such routes.
 
+-- The order of acceptance. Not an identity: a batch draws in the order of its messages and inserts in the order of their ids.
+create sequence :schema.message_numbers as bigint;
+-- Whoever may use the schema: rights on its tables are all that a gateway's role is given.
+grant usage on sequence :schema.message_numbers to public;
+
 create table :schema.messages (
   id           bytea not null primary key check (octet_length(id) = 32),
-  -- The order of acceptance, within a group.
-  number       bigint generated always as identity,
+  number       bigint not null,
   state        text not null check (state in ('waiting', 'delivering', 'delivered', 'held', 'dead', 'discarded')),
   -- The next of its group waits for it.
   blocks       boolean not null,
@@ -49,8 +53,12 @@ create table :schema.messages (
   constraint what_is_over_expires check ((state in ('waiting', 'delivering')) = (expires_at is null)),
   constraint what_is_under_way_blocks check (blocks or state not in ('waiting', 'delivering'))
 );
-create index messages_due on :schema.messages (route, due_at) where state = 'waiting' and due_at is not null;
+create index messages_due on :schema.messages (route, due_at, number) where state = 'waiting' and due_at is not null;
 create index messages_group on :schema.messages (group_id, number) where blocks and group_id is not null;
+-- Of a group that has its turn: one, but after an operator's retry of an earlier one.
+create index messages_called on :schema.messages (group_id) where due_at is not null and group_id is not null;
+-- One of a group at a time, whatever two takers saw of it.
+create unique index messages_one_of_group on :schema.messages (group_id) where state = 'delivering' and group_id is not null;
 create index messages_delivering on :schema.messages (owner) where state = 'delivering';
 create index messages_expiry on :schema.messages (expires_at) where expires_at is not null;
 -- How much there is, and how old the oldest is, without a look at what was delivered.

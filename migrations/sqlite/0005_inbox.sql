@@ -49,12 +49,16 @@ create table messages (
   constraint what_is_over_expires check ((state in ('waiting', 'delivering')) = (expires_at is null)),
   constraint what_is_under_way_blocks check (blocks or state not in ('waiting', 'delivering'))
 ) strict;
-create index messages_due on messages (route, due_at) where state = 'waiting' and due_at is not null;
+create index messages_due on messages (route, due_at, number) where state = 'waiting' and due_at is not null;
 create index messages_group on messages (group_id, number) where blocks and group_id is not null;
+-- Of a group that has its turn: one, but after an operator's retry of an earlier one.
+create index messages_called on messages (group_id) where due_at is not null and group_id is not null;
+-- One of a group at a time.
+create unique index messages_one_of_group on messages (group_id) where state = 'delivering' and group_id is not null;
 create index messages_delivering on messages (owner) where state = 'delivering';
 create index messages_expiry on messages (expires_at) where expires_at is not null;
 -- How much there is, and how old the oldest is, without a look at what was delivered.
-create index messages_depth on messages (route, state, received_at) where state <> 'delivered' and state <> 'discarded';
+create index messages_depth on messages (route, state, received_at, bytes) where state <> 'delivered' and state <> 'discarded';
 
 -- Who delivers. What belongs to one that is no longer alive is taken from it.
 create table workers (

@@ -21,6 +21,8 @@ export class Service {
   #stopped = true
   #inRound = false
   #again = false
+  /** The next round is on its way already: asked for again and again, it would be put off again and again. */
+  #comes = false
 
   constructor (options: ServiceOptions) {
     this.#options = options
@@ -35,7 +37,7 @@ export class Service {
   /** There is something to do: the next round comes at once, or right behind the one under way. */
   soon (): void {
     if (this.#inRound) this.#again = true
-    else this.#arm(0)
+    else if (!this.#comes) this.#arm(0)
   }
 
   async stop (): Promise<void> {
@@ -47,6 +49,7 @@ export class Service {
   #arm (ms: number): void {
     if (this.#stopped) return
     this.#cancel?.()
+    this.#comes = ms === 0
     this.#cancel = this.#options.clock.after(ms, () => { this.#running = this.#round() })
   }
 
@@ -55,6 +58,7 @@ export class Service {
     const began = clock.monotonicMs()
     let more = false
     this.#inRound = true
+    this.#comes = false
     this.#again = false
     try {
       more = await round()

@@ -1,6 +1,6 @@
 /**
- * Ends what is over: leases that nobody settled become indeterminate (after E2b's wait), records whose retention has
- * passed are deleted in small batches. Also counts what waits for an operator.
+ * Ends what is over: leases that nobody settled become indeterminate (after E2b's wait), records and messages whose
+ * retention has passed are deleted in small batches. Also counts what waits for an operator.
  */
 import type { Gateway } from '../gateway/gateway.ts'
 import { Service } from './service.ts'
@@ -19,7 +19,7 @@ export function sweeper (gateway: Gateway): Service {
 }
 
 async function sweep (gateway: Gateway): Promise<boolean> {
-  const { records, meter, log } = gateway.world
+  const { records, inbox, meter, log } = gateway.world
   let lapsed = 0
   if (gateway.contact.mayLapse()) {
     const dead = await records.lapse({ ids: null, running: gateway.runningOwners(), limit: BATCH_MAX, still: () => gateway.contact.mayLapse() })
@@ -36,5 +36,6 @@ async function sweep (gateway: Gateway): Promise<boolean> {
   meter.unresolved(await records.unresolved())
   const marks = await gateway.world.marks.sweep(BATCH_MAX)
   if (marks > 0) meter.swept('mark', marks)
-  return lapsed === BATCH_MAX || swept >= BATCH_MAX || marks === BATCH_MAX
+  const messages = await inbox.sweep(BATCH_MAX)
+  return lapsed === BATCH_MAX || marks === BATCH_MAX || swept >= BATCH_MAX || messages >= BATCH_MAX
 }

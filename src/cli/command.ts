@@ -1,4 +1,5 @@
 /** What a command is, and the words that all of them share. */
+import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { ParseArgsOptionsConfig } from 'node:util'
 import { defaultConfig, loadConfig } from '../config/load.ts'
@@ -47,6 +48,16 @@ export function required (options: Options, name: string): string {
   const value = textOption(options, name)
   if (value === undefined || value === '') throw new StartError(`--${name} is needed.`, 2)
   return value
+}
+
+const AUDIT_TEXT_MAX = 512
+
+/** What an audit row says of whoever changes something. */
+export function whoAndWhy (options: Options): { readonly who: string, readonly why: string } {
+  const who = textOption(options, 'who') ?? userInfo().username
+  const why = required(options, 'why')
+  if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
+  return { who, why }
 }
 
 export function wholeNumber (options: Options, name: string, { min, max }: { min: number, max: number }): number | undefined {

@@ -2,7 +2,6 @@
  * `onceway epoch`: said once after a backup was restored, before gateways serve from it. What the backup cannot know any
  * more becomes indeterminate instead of being executed again, in one transaction, with who and why.
  */
-import { userInfo } from 'node:os'
 import type { Config } from '../config/config.ts'
 import type { EpochOrder, EpochResult } from '../core/epoch.ts'
 import { StartError } from '../errors.ts'
@@ -10,7 +9,7 @@ import { bumpEpochOf } from '../store/postgres/epoch.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'
 import { bumpEpochIn } from '../store/sqlite/epoch.ts'
-import { CONFIG_OPTIONS, configFor, readOptions, required, textOption } from './command.ts'
+import { CONFIG_OPTIONS, configFor, readOptions, whoAndWhy } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 
 const OPTIONS = {
@@ -20,9 +19,6 @@ const OPTIONS = {
   who: { type: 'string' },
   why: { type: 'string' }
 } as const
-
-/** As in the audit of records. */
-const TEXT_MAX = 512
 
 export const epoch: Command = {
   help: `usage: onceway epoch bump [--yes] [--force] [--who NAME] --why TEXT [--config FILE] [--data-dir DIR]
@@ -52,10 +48,7 @@ async function runEpoch ([name, ...args]: readonly string[], terminal: Terminal)
 }
 
 function orderOf (options: Options): EpochOrder {
-  const who = textOption(options, 'who') ?? userInfo().username
-  const why = required(options, 'why')
-  if (who.length > TEXT_MAX || why.length > TEXT_MAX) throw new StartError(`--who and --why have at most ${TEXT_MAX} characters.`, 2)
-  return { who, why, force: options.values.force === true, dryRun: options.values.yes !== true }
+  return { ...whoAndWhy(options), force: options.values.force === true, dryRun: options.values.yes !== true }
 }
 
 /** A backup may be older than this release: it is migrated as a gateway would migrate it. */

@@ -1,6 +1,6 @@
 /** The configured stores, for a command that works beside running gateways: it claims nothing and locks nobody out. */
 import type { Config } from '../config/config.ts'
-import type { LockStore, Log, Meter, RecordStore } from '../ports.ts'
+import type { InboxStore, LockStore, Log, Meter, RecordStore } from '../ports.ts'
 import { NO_LOCKS } from '../store/no-locks.ts'
 import { openPostgres } from '../store/postgres/open.ts'
 import { openRedis } from '../store/redis/open.ts'
@@ -8,6 +8,7 @@ import { openSqlite } from '../store/sqlite/store.ts'
 
 export interface OpenStores {
   readonly records: RecordStore
+  readonly inbox: InboxStore
   readonly locks: LockStore
   readonly close: () => Promise<void>
 }
@@ -24,13 +25,14 @@ export async function openStores (config: Config): Promise<OpenStores> {
   const locks = redis === null || config.stores.postgres === null ? NO_LOCKS : openRedis({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
   return {
     records,
+    inbox: records.inbox,
     locks,
     close: async () => { await Promise.allSettled([records.close(), locks.close()]) }
   }
 }
 
 /** With `migrate: check`: a command that looks at records must not change the database under running gateways. */
-async function openRecords ({ stores: { postgres }, dataDir }: Config): Promise<RecordStore> {
+async function openRecords ({ stores: { postgres }, dataDir }: Config): Promise<RecordStore & { readonly inbox: InboxStore }> {
   if (postgres === null) return openSqlite({ dataDir, exclusive: false })
   return openPostgres({ ...postgres, migrate: 'check', instance: 'records', log: SILENT, meter: UNCOUNTED })
 }

@@ -1,19 +1,17 @@
 /** What an operator may do to one record: resolve, release, delete. Prints what changed, or what stands there instead. */
 import { readFileSync } from 'node:fs'
-import { userInfo } from 'node:os'
 import { encodeHeaders } from '../core/codec.ts'
 import { answerHeaders } from '../core/headers.ts'
 import type { RecordDetail, Token } from '../core/record.ts'
 import { parseDuration } from '../config/units.ts'
 import { StartError } from '../errors.ts'
 import type { AuditEntry, LockStore, OperatorResult, Resolution } from '../ports.ts'
-import { required, textOption, wholeNumber } from './command.ts'
+import { required, textOption, whoAndWhy, wholeNumber } from './command.ts'
 import type { Options } from './command.ts'
 import { readOwner, rowText } from './record-text.ts'
 import type { Desk } from './records.ts'
 
 const RETENTION_DEFAULT_MS = 86_400_000
-const AUDIT_TEXT_MAX = 512
 /** An answer given by hand; the largest that a route may keep. */
 const BODY_BYTES_MAX = 64 * 1024 * 1024
 /** Redis connects in the background; on this machine in milliseconds, across a region in a few hundred. */
@@ -98,10 +96,7 @@ function tokenOf (options: Options, { id }: RecordDetail): Token {
 }
 
 function auditOf (options: Options, action: AuditEntry['action']): AuditEntry {
-  const who = textOption(options, 'who') ?? userInfo().username
-  const why = required(options, 'why')
-  if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
-  return { action, who, why }
+  return { action, ...whoAndWhy(options) }
 }
 
 function keepMs ({ options, config }: Desk, { about, leaseMs }: RecordDetail): number {

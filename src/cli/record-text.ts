@@ -5,11 +5,11 @@ import { StartError } from '../errors.ts'
 
 const BASE64URL_ID = /^[A-Za-z0-9_-]{43}$/
 
-/** A record's id: as `Onceway-Key` and `records list` show it (base64url), or in hex. */
-export function readId (text: string): Buffer {
+/** A record's id, which is its message's too: as `Onceway-Key` and the lists show it (base64url), or in hex. */
+export function readId (text: string, what = 'record'): Buffer {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex')
   const bytes = BASE64URL_ID.test(text) ? Buffer.from(text, 'base64url') : null
-  if (bytes?.length !== ID_BYTES) throw new StartError('A record\'s id has 43 characters (base64url) or 64 (hex).', 2)
+  if (bytes?.length !== ID_BYTES) throw new StartError(`A ${what}'s id has 43 characters (base64url) or 64 (hex).`, 2)
   return bytes
 }
 
@@ -106,10 +106,10 @@ function askingText ({ tries, againAtMs, absentSinceMs }: AskingDetail): string 
   return `${tries} times${absent}, ${againAtMs === null ? 'given up' : `again at ${timeText(againAtMs)}`}`
 }
 
-function textOrNull (ms: number | null): string | null {
+export function textOrNull (ms: number | null): string | null {
   return ms === null ? null : timeText(ms)
 }
 
-function timeText (ms: number): string {
+export function timeText (ms: number): string {
   return new Date(ms).toISOString()
 }

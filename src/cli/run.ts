@@ -10,6 +10,7 @@ const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<C
   migrate: { summary: 'prepare the database for this version', load: async () => (await import('./migrate.ts')).migrate },
   demo: { summary: 'watch it work: a gateway, a toy upstream and a client that retries', load: async () => (await import('./demo.ts')).demo },
   records: { summary: 'list, show, resolve, release or delete records', load: async () => (await import('./records.ts')).records },
+  inbox: { summary: 'list, show, retry or discard messages of inboxes', load: async () => (await import('./inbox.ts')).inbox },
   epoch: { summary: 'after a backup was restored: what it cannot know becomes unknown', load: async () => (await import('./epoch.ts')).epoch },
   healthcheck: { summary: 'ask a running gateway whether it is ready', load: async () => (await import('./healthcheck.ts')).healthcheck },
   version: { summary: 'print the version', load: async () => (await import('./version.ts')).version }
@@ -29,6 +30,7 @@ examples:
   onceway serve --config onceway.yaml                guard as the file says
   onceway check --config onceway.yaml --print        is the file right, and what does it mean?
   onceway records list --state indeterminate         whose outcome is not known?
+  onceway inbox list --state dead                    what was given up?
 
 exit codes: 0 ok, 1 failed, 2 wrong usage or configuration`
 

@@ -1,38 +1,45 @@
 /** `inbox` as it is written, checked against its surroundings and read into its policy. */
+import { readsBody } from '../core/key-sources.ts'
+import type { KeySource } from '../core/key-sources.ts'
 import type { InboxPolicy, VerifyPolicy } from '../core/policy.ts'
+import { standardKey } from '../core/signature.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import type { IdempotencyFile, InboxFile } from './schema-route.ts'
 import { parseDuration, parseSize } from './units.ts'
 
-export function checkInbox ({ mode, async, inbox, unknown, retention }: IdempotencyFile, path: Path): Mistake[] {
+export function checkInbox ({ mode, async, inbox, key, unknown, retention, keep }: IdempotencyFile, path: Path): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, 'inbox', ...rest]
+  if (mode === 'drop' && async === 'allowed') return [mistake([...path, 'async'], 'cannot be allowed with mode drop: it keeps no record that both ways could share')]
   if (mode !== 'inbox' && async !== 'allowed') return inbox === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
   if (inbox === undefined) return []
-  const { backoff, verify, order } = inbox
+  const { backoff, batch, verify, order } = inbox
   const longestMs = ms(backoff.longest)
   return [
     ...(unknown === 'probe' && mode === 'inbox' ? [mistake([...path, 'unknown'], 'cannot be probe with mode inbox: a delivery is repeated (retry) or held (hold)')] : []),
     ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
     ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
+    ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0) ? [mistake(at('maxBytes'), `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be taken`)] : []),
     ...(ms(retention) < longestMs ? [mistake([...path, 'retention'], `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come as late`)] : []),
+    // A client that asks for the inbox has one key, and is answered for one request.
+    ...(batch === 'split' && mode !== 'inbox' ? [mistake(at('batch'), 'can be split with mode inbox only')] : []),
+    ...(batch === 'split' && mode === 'inbox' && !readSources(key.from).some(readsBody) ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')] : []),
     ...(verify === undefined ? [] : checkVerify(verify, at))
   ]
 }
 
 function checkVerify (verify: NonNullable<InboxFile['verify']>, at: (...rest: readonly string[]) => Path): Mistake[] {
   const { scheme, secret, previousSecret, hmac } = verify
-  const wrongSecret = [secret, previousSecret].find((text) => text !== undefined && scheme === 'standard-webhooks' && !WHSEC.test(text))
+  const unfit = (['secret', 'previousSecret'] as const).filter((name) => scheme === 'standard-webhooks' && verify[name] !== undefined && standardKey(verify[name]).length === 0)
   return [
     ...(secret === undefined ? [mistake(at('verify', 'secret'), 'is missing; write secret or secretFile', 'key')] : []),
-    ...(wrongSecret === undefined ? [] : [mistake(at('verify', 'secret'), 'is no Standard Webhooks secret: whsec_ and Base64')]),
+    ...unfit.map((name) => mistake(at('verify', name), 'is no Standard Webhooks secret: whsec_ and Base64')),
+    ...(secret !== undefined && secret === previousSecret ? [mistake(at('verify', 'previousSecret'), 'is the same as secret')] : []),
     ...(scheme === 'hmac' && hmac === undefined ? [mistake(at('verify', 'hmac'), 'is missing; scheme hmac needs hmac: { header }', 'key')] : []),
     ...(scheme !== 'hmac' && hmac !== undefined ? [mistake(at('verify', 'hmac'), `is not used: scheme is ${scheme}`, 'key')] : [])
   ]
 }
-
-const WHSEC = /^(?:whsec_)?[A-Za-z0-9+/]+={0,2}$/
 
 /** Where the file says nothing of it, a route with an inbox has the defaults. */
 export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFile): InboxPolicy | null {
@@ -60,6 +67,12 @@ function verifyOf ({ scheme, secret, previousSecret, tolerance, hmac }: NonNulla
     toleranceMs: ms(tolerance),
     hmac: hmac === undefined ? null : { ...hmac, header: hmac.header.toLowerCase() }
   }
+}
+
+function readSources (from: IdempotencyFile['key']['from']): readonly KeySource[] {
+  const read = readKeySources(from)
+  // What cannot be read is told elsewhere.
+  return 'value' in read ? read.value : []
 }
 
 function orderOf (written: string): InboxPolicy['order'] {

@@ -3,6 +3,7 @@ import { stringify } from 'yaml'
 import { fingerprintOf } from './policy.ts'
 import { fileSchema } from './schema.ts'
 import type { ConfigFile, RedisFile, SchemaNode } from './schema.ts'
+import type { IdempotencyFile } from './schema-route.ts'
 import { patternChild } from './schema-walk.ts'
 import { isTree } from './tree.ts'
 
@@ -24,9 +25,15 @@ export function printConfig (effective: ConfigFile): string {
     upstreams: mapMembers(upstreams, (upstream) => ({ ...upstream, requestHeaders: mapMembers(upstream.requestHeaders, maskHeader) })),
     routes: routes.map((route) => route.idempotency === undefined
       ? route
-      : { ...route, idempotency: { ...route.idempotency, fingerprint: fingerprintOf(route.idempotency) } })
+      : { ...route, idempotency: { ...route.idempotency, fingerprint: fingerprintOf(route.idempotency), ...maskInbox(route.idempotency) } })
   }
   return stringify(inSchemaOrder(shown, fileSchema()), { lineWidth: 0, aliasDuplicateObjects: false })
+}
+
+function maskInbox ({ inbox }: IdempotencyFile): Pick<IdempotencyFile, 'inbox'> {
+  if (inbox?.verify === undefined) return {}
+  const { secret, previousSecret } = inbox.verify
+  return { inbox: { ...inbox, verify: { ...inbox.verify, ...(secret !== undefined && { secret: MASK }), ...(previousSecret !== undefined && { previousSecret: MASK }) } } }
 }
 
 /** Members in the order of the reference, wherever they came from: two printed configurations can be compared line by line. */
@@ -57,7 +64,8 @@ export function maskUrl (text: string | undefined): string | undefined {
   return url.href
 }
 
-function maskHeader (value: string, name: string): string {
+/** A header's value, as it may be shown. */
+export function maskHeader (value: string, name: string): string {
   return SECRET_HEADER.test(name) ? MASK : value
 }
 

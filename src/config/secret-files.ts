@@ -22,11 +22,17 @@ const SECRETS: readonly Path[] = [
   ...TLS.map((name) => [...REDIS, 'sentinel', 'tls', name])
 ]
 
-/** Of each item of a list. */
+/** With those of each item of a list. */
 function secretsOf (tree: unknown): readonly Path[] {
-  const ring = valueAt(tree, ['issuedKeys', 'secrets'])
-  return Array.isArray(ring) ? [...SECRETS, ...ring.map((_, index) => ['issuedKeys', 'secrets', index, 'secret'])] : SECRETS
+  const [ring, routes] = [valueAt(tree, ['issuedKeys', 'secrets']), valueAt(tree, ['routes'])]
+  return [
+    ...SECRETS,
+    ...(Array.isArray(ring) ? ring.map((_, index) => ['issuedKeys', 'secrets', index, 'secret']) : []),
+    ...(Array.isArray(routes) ? routes.flatMap((_, index) => VERIFY_SECRETS.map((name) => ['routes', index, 'idempotency', 'inbox', 'verify', name])) : [])
+  ]
 }
+
+const VERIFY_SECRETS = ['secret', 'previousSecret'] as const
 
 /** Replaces every `…File` in `tree`, in place. `base`: what relative names are relative to. */
 export function readSecretFiles (tree: unknown, base: string): Mistake[] {

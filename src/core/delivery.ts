@@ -28,11 +28,11 @@ const GONE = 410
 
 export function fateOf (sent: Sent, tried: Tried, policy: IdempotencyPolicy, inbox: InboxPolicy): Fate {
   if (sent.kind === 'unsent') return againOrDead(null, sent.code, null, null, tried, inbox)
-  if (sent.kind === 'lost') return policy.unknown === 'hold' ? { kind: 'held', error: sent.code } : againOrDead(null, sent.code, null, null, tried, inbox)
+  if (sent.kind === 'lost') return policy.unknown !== 'retry' ? { kind: 'held', error: sent.code } : againOrDead(null, sent.code, null, null, tried, inbox)
   const { answer } = sent
   const { disposition, keepBody } = judge(answer, policy)
   const kept = sent.kind === 'answer' && keepBody ? answer : { ...answer, body: Buffer.alloc(0) }
-  if (disposition === 'unknown' && policy.unknown === 'hold') return { kind: 'held', error: `HTTP_${answer.status}` }
+  if (disposition === 'unknown' && policy.unknown !== 'retry') return { kind: 'held', error: `HTTP_${answer.status}` }
   if (disposition === 'keep' && answer.status === GONE) return { kind: 'dead', status: GONE, error: 'GONE', answer: kept }
   if (disposition === 'keep') return { kind: 'delivered', answer: kept, status: answer.status }
   return againOrDead(answer.status, `HTTP_${answer.status}`, kept, retryAfterMs(answer, tried.nowMs), tried, inbox)
@@ -58,7 +58,7 @@ const DOUBLINGS_MAX = 40
 const LEAST_MS = 10
 
 /** Seconds, or a date (RFC 9110 10.2.3). */
-function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
+export function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
   const value = headerValue(headers, 'retry-after')?.trim() ?? ''
   if (/^[0-9]{1,9}$/.test(value)) return Number(value) * 1_000
   const at = Date.parse(value)

@@ -3,6 +3,7 @@
  * part. One pass that builds nothing, because JSON.parse with what keeps digits takes seconds for a few mebibytes of zeros
  * (6.3 s for 8 MiB, Node 24.21), and forgets that a member was there twice. Never throws.
  */
+import { JsonCursor, NoJson } from './json-cursor.ts'
 
 /** The pointer's tokens, unescaped. */
 export type Pointer = readonly string[]
@@ -19,8 +20,6 @@ export type Found =
 const TOKENS_MAX = 32
 /** Read in some tens of milliseconds, whatever is in it; a document beyond it has no values here. */
 export const POINTED_BYTES_MAX = 1024 * 1024
-/** Far beyond any API's documents, far below the stack. */
-const DEPTH_MAX = 128
 
 /** null: no pointer (it begins with a slash, and ~ only stands before 0 or 1). The empty pointer, the whole text, is none here either. */
 export function readPointer (text: string): Pointer | null {
@@ -34,10 +33,10 @@ export function findValues (body: Buffer, pointers: readonly Pointer[]): Found[]
   const nothing = (): Found[] => pointers.map(() => ({ kind: 'none' }))
   if (body.length === 0 || body.length > POINTED_BYTES_MAX) return nothing()
   try {
-    return new Search(UTF8.decode(body), pointers).document() ?? nothing()
-  } catch {
-    // Not UTF-8, or a string with an escape that is none.
-    return nothing()
+    return new Search(JsonCursor.of(body), pointers).document()
+  } catch (error) {
+    if (error instanceof NoJson) return nothing()
+    throw error
   }
 }
 
@@ -52,87 +51,48 @@ export function scalarText (source: string): string | null {
 }
 
 const INTEGER = /^(?:0|-?[1-9][0-9]*)$/
-/** A byte order mark is no JSON. */
-const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-
-const SPACE = /[ \t\n\r]*/y
-const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y
-const LITERAL = /true|false|null/y
-// eslint-disable-next-line no-control-regex -- these may not stand in a string
-const STRING = /"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y
 const INDEX = /^(?:0|[1-9][0-9]*)$/
-
-/** Leaves the search from any depth; never leaves this file. */
-class NoJson extends Error {}
 
 /** A pointer that has been followed so far: `token` is the next of its tokens. */
 interface Trail { readonly number: number, readonly pointer: Pointer, readonly token: number }
 
 class Search {
-  readonly #text: string
+  readonly #cursor: JsonCursor
   readonly #pointers: readonly Pointer[]
   readonly #found: Found[]
-  #at = 0
-  #depth = 0
 
-  constructor (text: string, pointers: readonly Pointer[]) {
-    this.#text = text
+  constructor (cursor: JsonCursor, pointers: readonly Pointer[]) {
+    this.#cursor = cursor
     this.#pointers = pointers
     this.#found = pointers.map(() => ({ kind: 'none' }))
   }
 
-  /** null: no JSON. */
-  document (): Found[] | null {
-    try {
-      this.#value(this.#pointers.map((pointer, number) => ({ number, pointer, token: 0 })))
-      return this.#at === this.#text.length ? this.#found : null
-    } catch (error) {
-      if (error instanceof NoJson) return null
-      throw error
-    }
+  document (): Found[] {
+    const trails = this.#pointers.map((pointer, number) => ({ number, pointer, token: 0 }))
+    this.#cursor.document(() => { this.#value(trails) })
+    return this.#found
   }
 
-  /** A value with the space around it. `trails`: those that lead here. */
+  /** `trails`: those that lead here. */
   #value (trails: readonly Trail[]): void {
-    this.#read(SPACE)
-    const from = this.#at
-    const first = this.#text.charAt(from)
-    if (first === '{' || first === '[') {
-      if (++this.#depth > DEPTH_MAX) throw new NoJson()
-      if (first === '{') this.#members(trails)
-      else this.#items(trails)
-      this.#depth--
-    } else {
-      this.#must(first === '"' ? STRING : first === 't' || first === 'f' || first === 'n' ? LITERAL : NUMBER)
-    }
+    const from = this.#cursor.at
+    const first = trails.length === 0 ? '' : this.#cursor.peek()
+    if (first === '{') this.#members(trails)
+    else if (first === '[') this.#items(trails)
+    else this.#cursor.skip()
     for (const { number, pointer, token } of trails) {
-      if (token === pointer.length && this.#found[number]?.kind === 'none') this.#found[number] = { kind: 'value', source: this.#text.slice(from, this.#at) }
+      if (token === pointer.length && this.#found[number]?.kind === 'none') this.#found[number] = { kind: 'value', source: this.#cursor.text.slice(from, this.#cursor.at) }
     }
-    this.#read(SPACE)
   }
 
   #members (trails: readonly Trail[]): void {
-    const seen = trails.length === 0 ? null : new Set<string>()
-    if (this.#opened('}')) return
-    do {
-      this.#read(SPACE)
-      const from = this.#at
-      this.#must(STRING)
-      const name = seen === null ? '' : JSON.parse(this.#text.slice(from, this.#at)) as string
-      this.#read(SPACE)
-      if (this.#text.charAt(this.#at++) !== ':') throw new NoJson()
-      const further = seen === null ? NOWHERE : this.#follow(trails, name, seen)
-      this.#value(further)
-    } while (this.#next('}'))
+    const seen = new Set<string>()
+    this.#cursor.members(name => { this.#value(this.#follow(trails, name, seen)) })
   }
 
   #items (trails: readonly Trail[]): void {
-    if (this.#opened(']')) return
     const wanted = trails.filter(({ pointer, token }) => INDEX.test(pointer[token] ?? ''))
-    for (let index = 0; ; index++) {
-      this.#value(wanted.length === 0 ? NOWHERE : wanted.filter(({ pointer, token }) => pointer[token] === String(index)).map(further))
-      if (!this.#next(']')) return
-    }
+    this.#cursor.items(wanted.length === 0 ? null : index => { this.#value(wanted.filter(({ pointer, token }) => pointer[token] === String(index)).map(further)) })
   }
 
   /** Those whose next token is this member. One that was there before makes its trail ambiguous. */
@@ -145,33 +105,6 @@ class Search {
     }
     for (const { number } of wanted) this.#found[number] = { kind: 'ambiguous' }
     return NOWHERE
-  }
-
-  /** Behind the bracket that opens; true: it closes at once. */
-  #opened (closing: string): boolean {
-    this.#at++
-    this.#read(SPACE)
-    if (this.#text.charAt(this.#at) !== closing) return false
-    this.#at++
-    return true
-  }
-
-  /** Behind a comma (true), or behind the bracket that closes. */
-  #next (closing: string): boolean {
-    const char = this.#text.charAt(this.#at++)
-    if (char !== ',' && char !== closing) throw new NoJson()
-    return char === ','
-  }
-
-  #read (pattern: RegExp): boolean {
-    pattern.lastIndex = this.#at
-    if (!pattern.test(this.#text)) return false
-    this.#at = pattern.lastIndex
-    return true
-  }
-
-  #must (pattern: RegExp): void {
-    if (!this.#read(pattern)) throw new NoJson()
   }
 }
 

@@ -121,6 +121,11 @@ export function headersRead (source: KeySource | OwnKey): readonly string[] {
   }
 }
 
+/** Some of its keys are in bodies, so that each of several events in one request may have its own. */
+export function readsBody (source: KeySource): boolean {
+  return source.kind === 'hash' || pointersOf(source).length > 0
+}
+
 function passing ({ passes }: Preset, keyed: Keyed, values: (() => Values) | null): string | null {
   return passes?.ofHead?.(keyed) ?? (values === null ? null : passes?.ofBody?.why(values(), keyed) ?? null)
 }

@@ -4,9 +4,9 @@
  */
 
 export type ProblemCode =
-  | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'key-reused' | 'in-flight' | 'outcome-unknown'
+  | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'signature-invalid' | 'key-reused' | 'in-flight' | 'outcome-unknown'
   | 'answer-not-kept' | 'upstream-unreachable' | 'request-too-large' | 'request-timeout' | 'bad-request'
-  | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route'
+  | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route' | 'no-message'
   | 'upstream-timeout' | 'upstream-failed' | 'headers-too-large'
 
 export interface ProblemContext {
@@ -48,6 +48,8 @@ export function problem (code: ProblemCode, context: ProblemContext): Problem {
 
 function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
   const headers = ['Content-Type', 'application/problem+json', 'Cache-Control', 'no-store']
+  // RFC 9110 15.5.2: there is no 401 without it.
+  if (row.status.api === UNAUTHORIZED) headers.push('WWW-Authenticate', 'Signature')
   const seconds = context.retryAfterSeconds ?? null
   if (seconds !== null) headers.push('Retry-After', String(seconds))
   if (context.hints !== true) return headers
@@ -55,6 +57,8 @@ function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
   headers.push('stripe-should-retry', String(row.retryable), 'x-should-retry', String(row.retryable))
   return headers
 }
+
+const UNAUTHORIZED = 401
 
 /** Retry-After where nothing is known of how long: soon, without hammering. */
 const RETRY_SOON_SECONDS = 1
@@ -79,6 +83,7 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'key-too-old': row(412, 'The request was first sent too long ago', 'The request was first sent longer ago than requests are remembered here, so nobody can tell whether it was done. Nothing was sent.', false),
   'scope-missing': row(400, 'Caller cannot be told apart', 'The gateway cannot tell whose idempotency key this is, so it did not use it. Send a credential, or configure the scope of this route.', false),
   'scope-unavailable': row(503, 'Caller cannot be verified now', 'The keys that verify this credential cannot be read at the moment. Nothing was sent; retry with the same key.', true),
+  'signature-invalid': row(401, 'The signature is not valid', 'The sender\'s signature is missing, wrong or out of time. Nothing was accepted.', false),
   'key-reused': row(422, 'Idempotency key was used for another request', 'This key has already been used with a different request. Use a new key for a new operation; retry with exactly the first request otherwise.', false),
   'in-flight': row([409, 503], 'The first request with this key is still running', 'The request with this key has not finished yet. Retry later with the same key to get its answer; it will not be executed twice.', true),
   'outcome-unknown': row([504, 503], 'The outcome of this request is not known', 'The request was sent, or may have been, and no complete answer came back. It is not sent again; check with the service before you use a new key.', false),
@@ -92,6 +97,7 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'too-many-in-flight': row([429, 503], 'Too many requests of this caller are running', 'This caller has too many requests in flight. Nothing was sent; retry with the same key.', true),
   draining: row(503, 'The gateway is shutting down', 'This gateway takes no new requests. Nothing was sent; retry with the same key on a new connection.', true),
   'no-route': row(404, 'No route', 'No route of the gateway matches this request.', false),
+  'no-message': row(404, 'No such message', 'There is no such message, or it is not for this caller to know of.', false),
   'upstream-timeout': row(504, 'The service did not answer in time', 'The request was passed on and no answer came in time. It may have been executed.', false),
   'upstream-failed': row(502, 'The service broke off', 'The request was passed on and the connection broke before a whole answer came. It may have been executed.', false),
   'headers-too-large': row(431, 'The request header is too large', 'The header fields are larger than the gateway takes. Nothing was sent.', false)

@@ -9,12 +9,15 @@ import { headerValue } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import { keyHash, recordId } from '../core/identity.ts'
 import { POINTED_BYTES_MAX } from '../core/json-pointer.ts'
+import { KEY_RANDOM_BYTES } from '../core/issued-keys.ts'
 import { findKey, keySourceText } from '../core/key-sources.ts'
 import type { FoundKey, Keyed, SourcedKey } from '../core/key-sources.ts'
+import { prefersAsync } from '../core/prefer.ts'
 import { renderQuestion } from '../core/probe.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
 import type { RawHeaders } from '../core/record.ts'
-import type { GuardedRoute } from '../core/policy.ts'
+import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
+import type { Part } from './accepting.ts'
 import { Holding } from './budget.ts'
 import { callerScope } from './caller.ts'
 import type { Steps, Visit } from './execution.ts'
@@ -23,6 +26,8 @@ import { notIssued } from './only-issued.ts'
 import { passOn } from './passing.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome, Rejected } from './outcome.ts'
+import { ONE, partOf, splitRequest } from './splitting.ts'
+import type { SplitMessage } from './splitting.ts'
 
 export type BodyResult =
   /** `heldBytes`: what was reserved for it and is now the gateway's to give back. */
@@ -53,20 +58,30 @@ export interface GuardedRequest {
  */
 const REQUESTS_SHARE = 3 / 4
 
-export type Admission = { readonly kind: 'visit', readonly visit: Visit } | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
+/** `parts`: of a request that holds several events, which are one message each. */
+export type Admission = { readonly kind: 'visit', readonly visit: Visit, readonly parts: readonly Part[] | null } | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
 
 /** What a key is looked for in. */
 export function keyedBy (gateway: Gateway, { rawHeaders, target, route }: GuardedRequest): Keyed {
   return { rawHeaders, target, match: route.match, nowMs: gateway.world.clock.wallMs }
 }
 
-/** `key`: as the head has it, or that the body must be asked. */
-export async function admit (gateway: Gateway, request: GuardedRequest, key: Extract<FoundKey, { kind: 'key' | 'body' }>): Promise<Admission> {
+/** What the head says: the key, that the body must be asked, or that there is none and none is wanted. */
+type Sought = Extract<FoundKey, { kind: 'key' | 'body' }> | typeof KEYLESS
+
+export const KEYLESS = { kind: 'keyless' } as const
+
+/** An inbox takes what has no identity too: every delivery of its sender is a message of its own. */
+export function takesKeyless ({ key, inbox, inboxFor }: IdempotencyPolicy): boolean {
+  return inbox !== null && inboxFor === 'all' && !key.required
+}
+
+export async function admit (gateway: Gateway, request: GuardedRequest, key: Sought): Promise<Admission> {
   const { route } = request
   if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
   const scope = await callerScope(gateway, request, route.idempotency, route.name)
   if (scope.kind === 'refused') return scope
-  const foreign = notIssued(gateway, request, key, scope.scope)
+  const foreign = key.kind === 'keyless' ? null : notIssued(gateway, request, key, scope.scope)
   if (foreign !== null) return refused(foreign)
   const leave = gateway.callerPlaces.take(scope.scope, gateway.world.limits.inFlightPerScope)
   if (leave === null) return refused(rejected('too-many-in-flight'))
@@ -80,7 +95,7 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: Ext
   }
 }
 
-async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Extract<FoundKey, { kind: 'key' | 'body' }>, scope: string, leave: () => void): Promise<Admission> {
+async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Sought, scope: string, leave: () => void): Promise<Admission> {
   const { route, steps } = request
   const startedAt = gateway.world.clock.monotonicMs()
   const read = await request.readBody(route.idempotency.keep.requestBytesMax, bytes => gateway.buffered.reserve(bytes, REQUESTS_SHARE), bytes => gateway.buffered.release(bytes))
@@ -88,11 +103,30 @@ async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Extr
   const arrivedAtMs = gateway.world.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
-  const found = key.kind === 'key' ? key : findKey(route.idempotency.key, keyedBy(gateway, request), read.body)
+  const split = key.kind === 'body' ? splitRequest(request, read.body, gateway.world.clock.wallMs) : ONE
+  if (split.kind === 'refused') return refusedBody(gateway, split.outcome, read.heldBytes)
+  if (split.kind === 'several') return severalOf(gateway, request, split.messages, { scope, read, arrivedAtMs, leave })
+  const sought = key.kind === 'body' ? findKey(route.idempotency.key, keyedBy(gateway, request), read.body) : key
+  const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency))
+  const found = keyless ? keyOfOnce(gateway, route.name) : sought
   if (found.kind === 'passes') return passed(gateway, request, found, read)
   if (found.kind !== 'key') return refusedKey(gateway, found, read)
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
-  return { kind: 'visit', visit: visitOf(gateway, request, { found, scope, read, arrivedAtMs, leave }) }
+  return { kind: 'visit', visit: visitOf(gateway, request, { found, scope, read, arrivedAtMs, leave }), parts: null }
+}
+
+/** Named after its first event; its body is held once as it came, and once more in parts. */
+function severalOf (gateway: Gateway, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], { read, ...rest }: Omit<Read, 'found'>): Admission {
+  const [{ key, source }] = messages
+  if (!gateway.buffered.reserve(read.body.length, REQUESTS_SHARE)) return refusedBody(gateway, rejected('overloaded'), read.heldBytes)
+  const found = { kind: 'key', key, ...(source !== null && { source }) } as const
+  const visit = visitOf(gateway, request, { ...rest, found, read: { ...read, heldBytes: read.heldBytes + read.body.length } })
+  return { kind: 'visit', visit, parts: messages.map(message => partOf(visit, message)) }
+}
+
+function keyOfOnce (gateway: Gateway, route: string): Extract<FoundKey, { kind: 'key' }> {
+  gateway.world.meter.keyless(route)
+  return { kind: 'key', key: `keyless:${gateway.world.random.bytes(KEY_RANDOM_BYTES).toString('base64url')}` }
 }
 
 async function passed (gateway: Gateway, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission> {
@@ -107,9 +141,17 @@ async function passed (gateway: Gateway, request: GuardedRequest, { preset, why 
 
 /** What was asked of the body, and is not there: the one who asked has to say what he means. */
 function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Admission {
+  return refusedBody(gateway, refusalOfKey(found, body), heldBytes)
+}
+
+function refusalOfKey (found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, body: Buffer): Outcome {
+  if (found.kind === 'missing' && body.length > POINTED_BYTES_MAX) return rejected('key-missing', `${found.detail} The body is larger than 1 MiB, and is not looked into.`)
+  return found.kind === 'body' ? rejected('key-missing') : keyRefusal(found)
+}
+
+function refusedBody (gateway: Gateway, outcome: Outcome, heldBytes: number): Admission {
   gateway.buffered.release(heldBytes)
-  if (found.kind === 'missing' && body.length > POINTED_BYTES_MAX) return refused(rejected('key-missing', `${found.detail} The body is larger than 1 MiB, and is not looked into.`))
-  return refused(found.kind === 'body' ? rejected('key-missing') : keyRefusal(found))
+  return refused(outcome)
 }
 
 /** A key that cannot be had, or not be used. */
@@ -139,6 +181,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
   const id = recordId(route.name, scope, key)
   const name = id.toString('base64url')
   steps.record = name
+  const deferred = policy.inbox !== null && prefersAsync(rawHeaders)
   return {
     route,
     id,
@@ -152,6 +195,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
       unknownKeepMs: policy.unknownRetentionMs,
       quarantineMs: route.upstream.timeoutMs + policy.leaseMs
     },
+    deferred,
     retentionMs: source?.kind === 'hash' ? policy.key.windowMs : policy.retentionMs,
     // Made only where a record is claimed: a replay needs none of it.
     about: () => ({
@@ -163,7 +207,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
       keyHash: keyHash(key),
       keyText: policy.key.store === 'text' ? key : null
     }),
-    question: () => policy.probe === null ? null : renderQuestion(policy.probe, route.upstream.name, { key, recordId: name, body, host: route.upstream.host === 'preserve' ? headerValue(rawHeaders, 'host') : null }),
+    question: () => policy.probe === null || deferred ? null : renderQuestion(policy.probe, route.upstream.name, { key, recordId: name, body, host: route.upstream.host === 'preserve' ? headerValue(rawHeaders, 'host') : null }),
     rawHeaders,
     forwarded: request.forwarded,
     requestId: request.requestId,

@@ -46,7 +46,12 @@ export class Contact {
   }
 
   mayLapse (): boolean {
+    return this.stoodFor(this.#leaseMs)
+  }
+
+  /** It has been so for this long: whoever lives and has a lease of this length could renew it. */
+  stoodFor (leaseMs: number): boolean {
     const now = this.#clock.monotonicMs()
-    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs
+    return this.standing() && now - (this.#sinceMs ?? now) >= leaseMs
   }
 }

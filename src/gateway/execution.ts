@@ -9,6 +9,7 @@ import { answerHeaders, guardedRequestHeaders, keptHeaders } from '../core/heade
 import type { Forwarded } from '../core/headers.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { About, Answer, Claim, RawHeaders, Token } from '../core/record.ts'
+import { acceptClaimed } from './accepting.ts'
 import type { Holding } from './budget.ts'
 import { claimRecord } from './claiming.ts'
 import type { Gateway } from './gateway.ts'
@@ -44,6 +45,8 @@ export interface Visit {
   readonly claim: Omit<Claim, 'owner' | 'about' | 'question'>
   /** How long what is settled is remembered, unless the upstream says otherwise. */
   readonly retentionMs: number
+  /** Its client asks for the inbox (`Prefer: respond-async`), and the route has one. */
+  readonly deferred: boolean
   /** What its record will say of the request. */
   readonly about: () => About
   /** What the upstream is to be asked should the outcome stay unknown; null: nobody can ask. */
@@ -84,7 +87,11 @@ export type Ending =
   | { readonly kind: 'unprotected', readonly answer: Answer, readonly kept: Answer }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   | { readonly kind: 'unsent', readonly code: string }
-  | { readonly kind: 'unavailable' }
+  /** It is in the inbox. */
+  | { readonly kind: 'accepted', readonly name: string, readonly isNew: boolean }
+  /** The inbox has another request under this key. */
+  | { readonly kind: 'mismatch' }
+  | { readonly kind: 'unavailable', readonly inDoubt?: boolean }
 
 export class Execution {
   readonly visit: Visit
@@ -157,7 +164,7 @@ export class Execution {
   /** Is there a sending, and so an ending, after this verdict? */
   mayFollow (verdict: Verdict): boolean {
     return verdict.kind === 'won' ||
-      (verdict.kind === 'unavailable' && verdict.nothingKnows && this.visit.route.idempotency.onStoreDown === 'forward')
+      (verdict.kind === 'unavailable' && verdict.nothingKnows && !this.visit.deferred && this.visit.route.idempotency.onStoreDown === 'forward')
   }
 
   /** The lease is never renewed past this, unless an answer waits to be settled: no record stays claimed for ever (E2, I9). */
@@ -178,7 +185,8 @@ const SUSPENDED_SHARE = MARGIN_SHARE / 4
 /** The walk. Resolves when the record needs this process no more; those who wait look at `verdict` and `ending`. */
 export async function execute (gateway: Gateway, execution: Execution): Promise<void> {
   const { clock } = gateway.world
-  const { steps } = execution.visit
+  const { visit } = execution
+  const { steps } = visit
   const verdict = await claimInTime(gateway, execution)
   steps.claimMs = clock.monotonicMs() - execution.startedAtMs
   const sends = execution.mayFollow(verdict)
@@ -189,10 +197,12 @@ export async function execute (gateway: Gateway, execution: Execution): Promise<
   if (verdict.kind !== 'won') return sendUnprotected(gateway, execution)
   steps.attempt = execution.attempt
   gateway.leases.hold(execution)
+  const kept = visit.route.idempotency.inbox === null ? null : await acceptClaimed(gateway, execution, () => maySend(gateway, execution))
+  if (kept !== null) return settleSending(gateway, execution, kept)
   const sentAt = clock.monotonicMs()
   const result = await send(gateway, execution, () => maySend(gateway, execution))
   steps.upstreamMs = clock.monotonicMs() - sentAt
-  gateway.world.meter.upstream(execution.visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
+  gateway.world.meter.upstream(visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
   await settleSending(gateway, execution, result)
 }
 

@@ -14,6 +14,7 @@ import { Droppings } from './droppings.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
 import { Executions } from './executions.ts'
+import { InboxDepths } from './inbox-depths.ts'
 import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
 import { observed } from './observed.ts'
@@ -67,8 +68,16 @@ export class Gateway {
    * outlives its row tells of it. Costs every claim a round trip to Redis.
    */
   rowsMayVanish = false
+  /** Deliveries of messages that are under way; each breaks one off. */
+  readonly deliveries = new Set<() => void>()
+  /** true: the drain has begun, and no message is taken any more. */
+  draining = false
+  /** Called when a message was accepted and its commit is acknowledged; the deliverer listens. */
+  onMessage: () => void = () => {}
   /** Called when there is a new question for the upstream; the reconciler listens. */
   onQuestion: () => void = () => {}
+  /** How much is in the inboxes, as far as this process knows. */
+  readonly depths = new InboxDepths()
   /** true: the stores are going. What could not be written until now is left to its lease. */
   stopped = false
 
@@ -82,19 +91,21 @@ export class Gateway {
     this.unsettled = new Budget(world.limits.unsettledBytes)
   }
 
-  /** Executions of both modes: what limits.executions bounds, and what a drain waits for. */
+  /** Executions of both modes: what limits.executions bounds. */
   get underWay (): number { return this.executions.size + this.droppings.size }
 
   /**
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become ({ limits, longestLeaseMs, probed }: Pick<World, 'limits' | 'longestLeaseMs' | 'probed'>): void {
-    this.world = { ...this.world, limits, probed, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
+  become ({ limits, longestLeaseMs, probed, inboxes }: Pick<World, 'limits' | 'longestLeaseMs' | 'probed' | 'inboxes'>): void {
+    this.world = { ...this.world, limits, probed, inboxes, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
     this.contact.lengthen(longestLeaseMs)
     this.buffered.resize(limits.bufferedBytes)
     this.unsettled.resize(limits.unsettledBytes)
     this.recent.resize(limits.recentBytes)
+    // Whatever waits on a route that is new here.
+    this.onMessage()
   }
 
   /** Starts the one execution of this record in this process; duplicates join it from this very moment. */
@@ -246,11 +257,14 @@ export class Gateway {
     })
   }
 
-  /** Resolves when no execution is left, or after `ms`. */
+  /** Those, and deliveries of messages. */
+  get busy (): number { return this.underWay + this.deliveries.size }
+
+  /** Resolves when nothing is under way, or after `ms`. */
   async idle (ms: number): Promise<boolean> {
     const endsAtMs = this.world.clock.monotonicMs() + ms
-    while (!this.stopped && this.underWay > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
-    return this.underWay === 0
+    while (!this.stopped && this.busy > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.pause(IDLE_LOOK_MS)
+    return this.busy === 0
   }
 
   /** The drain is over: what is unsent is released, what was sent is settled as indeterminate, those who wait are answered. */
@@ -259,6 +273,7 @@ export class Gateway {
       execution.cancelled = true
       execution.sending?.cancel('DRAIN', true)
     }
+    for (const cut of Array.from(this.deliveries)) cut()
   }
 
   /** The drain is over for those who wait for somebody else's execution too: its outcome is no affair of this process. */
@@ -283,6 +298,7 @@ export class Gateway {
     this.leases.stop()
     for (const end of Array.from(this.#pauses)) end()
     for (const end of Array.from(this.asking)) end()
+    for (const cut of Array.from(this.deliveries)) cut()
   }
 }
 

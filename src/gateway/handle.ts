@@ -3,9 +3,9 @@
  * join, or an execution of its own -> wait -> outcome. Decides nothing about records (core/protocol.ts) and writes
  * nothing to sockets (http/).
  */
-import { findKey } from '../core/key-sources.ts'
 import { sameRequest } from '../core/fingerprint.ts'
-import { admit, keyedBy, keyRefusal } from './admission.ts'
+import { accept, doorRefusal, isFull, toldByInbox } from './accepting.ts'
+import { admit, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
 import { verdictWithoutClaim } from './claiming.ts'
 import { passOnce } from './dropping.ts'
@@ -15,21 +15,37 @@ import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 import { enterWait, leaveWait, OUT_OF_PATIENCE, POLL_FIRST_MS, POLL_LONGEST_MS, within, withinOrGone } from './patience.ts'
 import type { RecentAnswer } from './recent.ts'
+import { headKey } from './splitting.ts'
 import type { Watch } from './watches.ts'
 
 export async function handle (gateway: Gateway, request: GuardedRequest): Promise<Outcome> {
   const policy = request.route.idempotency
-  const key = findKey(policy.key, keyedBy(gateway, request), null)
-  if (key.kind === 'passes' || (key.kind === 'absent' && !policy.key.required)) return { kind: 'keyless' }
-  if (key.kind !== 'key' && key.kind !== 'body') return keyRefusal(key)
-  const admission = await admit(gateway, request, key)
+  const key = headKey(request, gateway.world.clock.wallMs)
+  const sought = key.kind === 'absent' && !policy.key.required ? KEYLESS : key
+  if (sought.kind === 'passes' || (sought.kind === 'keyless' && !takesKeyless(policy))) return { kind: 'keyless' }
+  if (sought.kind !== 'keyless' && sought.kind !== 'key' && sought.kind !== 'body') return keyRefusal(sought)
+  const admission = await admit(gateway, request, sought)
   if (admission.kind !== 'visit') return admission.outcome
-  const { visit } = admission
+  const { visit, parts } = admission
   try {
-    return policy.drop === null ? await attend(gateway, visit) : await passOnce(gateway, visit, policy.drop)
+    return parts === null ? await wayOf(visit)(gateway, visit) : await accept(gateway, visit, parts)
   } finally {
     visit.holding.release()
   }
+}
+
+type Way = (gateway: Gateway, visit: Visit) => Promise<Outcome>
+
+function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: Visit): Way {
+  if (drop !== null) return async (gateway, visit) => passOnce(gateway, visit, drop)
+  if (inbox === null) return attend
+  return inboxFor === 'all' ? accept : attendOrAccept
+}
+
+/** `async: allowed`: one record for both ways, so that a key is executed or accepted, and never both. */
+async function attendOrAccept (gateway: Gateway, visit: Visit): Promise<Outcome> {
+  const refusal = visit.deferred ? doorRefusal(gateway, visit) : null
+  return refusal ?? toldByInbox(gateway, visit, await attend(gateway, visit))
 }
 
 /** Once, and again while an execution elsewhere may still end within this request's patience. */
@@ -67,7 +83,7 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   const running = gateway.executions.get(visit.name)
   if (running !== undefined) return join(gateway, visit, running, patienceMs)
   if (gateway.refusing) return withoutClaim(gateway, visit, { kind: 'rejected', code: 'draining', close: true })
-  if (gateway.unsettled.full || gateway.underWay >= gateway.world.limits.executions) return withoutClaim(gateway, visit, rejected('overloaded'))
+  if (gateway.unsettled.full || gateway.underWay >= gateway.world.limits.executions || (visit.deferred && isFull(gateway, visit))) return withoutClaim(gateway, visit, rejected('overloaded'))
   return begin(gateway, visit)
 }
 
@@ -169,6 +185,8 @@ function fromEnding (ending: Ending): Outcome {
     case 'released': return { kind: 'released', answer: ending.answer }
     case 'hop': return { kind: 'hop', answer: ending.answer }
     case 'unprotected': return { kind: 'unprotected', answer: ending.answer }
+    case 'accepted': return { kind: 'accepted', names: [ending.name], isNew: ending.isNew, preferred: false }
+    case 'mismatch':
     case 'streamed':
     case 'unknown':
     case 'unsent':
@@ -187,6 +205,8 @@ function fromEndingOfAnother (ending: Ending): Outcome | null {
     case 'hop': return { kind: 'hop', answer: ending.kept }
     case 'unprotected': return { kind: 'unprotected', answer: ending.kept }
     case 'streamed': return fromStreamOfAnother(ending)
+    case 'accepted': return fromEnding({ ...ending, isNew: false })
+    case 'mismatch':
     case 'stored':
     case 'unknown':
     case 'unsent':

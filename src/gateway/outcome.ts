@@ -36,8 +36,10 @@ export type Outcome =
   | { readonly kind: 'passed', readonly status: number, readonly headers: RawHeaders, readonly body: Buffer | AnswerBody, readonly as: 'executed' | 'released' | 'indeterminate' | 'unprotected' | 'flagged' | 'ignored' }
   /** Of the same: sent, or possibly sent, and no whole answer came. `again`: a retry is forwarded. */
   | { readonly kind: 'lost', readonly timedOut: boolean, readonly again: boolean }
-  /** The arbiter cannot be reached; nothing was sent. */
-  | { readonly kind: 'unavailable' }
+  /** In the inbox, durably: it is delivered later. Several where a request was split. `names`: their ids as text. */
+  | { readonly kind: 'accepted', readonly names: readonly string[], readonly isNew: boolean, /** By `Prefer: respond-async`. */ readonly preferred: boolean }
+  /** The arbiter cannot be reached; nothing was sent. `inDoubt`: it may have taken a message all the same. */
+  | { readonly kind: 'unavailable', readonly inDoubt?: boolean }
 
 /** Refused before anything was claimed. */
 export type Rejected = Extract<Outcome, { kind: 'rejected' }>

@@ -2,12 +2,15 @@
  * Settling: what a sending came to is judged, written durably, and only then given to anybody (E5). When writing fails
  * the waiters get the real answer, marked, and the settle goes on behind them for as long as the process lives (E6).
  */
+import { acceptedAnswer } from '../core/acceptance.ts'
 import { decodeHeaders, encodeHeaders } from '../core/codec.ts'
 import { judge } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Fingerprint, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
 import type { Clock, Copy, UpstreamResult } from '../ports.ts'
+import { INBOX_UNREACHED } from './accepting.ts'
+import type { Taken } from './accepting.ts'
 import type { Ending, Execution } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
@@ -39,7 +42,10 @@ type Settled =
   /** The process ends before the arbiter has answered: the lease will end, the unsettled copy may be adopted. */
   | { readonly kind: 'abandoned' }
 
-export async function settleSending (gateway: Gateway, execution: Execution, result: UpstreamResult): Promise<void> {
+/** What came of an execution: a sending, or (accepting.ts) the inbox has it. */
+export type Result = UpstreamResult | Taken
+
+export async function settleSending (gateway: Gateway, execution: Execution, result: Result): Promise<void> {
   const plan = planOf(gateway, execution, result)
   const startedAt = gateway.world.clock.monotonicMs()
   const settling = settleUntilDone(gateway, execution, plan.settlement)
@@ -80,8 +86,10 @@ async function endStream (execution: Execution, body: AnswerBody): Promise<void>
 
 // ---------------------------------------------------------------- the plan
 
-function planOf (gateway: Gateway, execution: Execution, result: UpstreamResult): Plan {
+function planOf (gateway: Gateway, execution: Execution, result: Result): Plan {
   switch (result.kind) {
+    case 'accepted': return planAccepted(execution, result.isNew)
+    case 'taken-by-another': return planTakenByAnother(execution)
     case 'unsent': return planUnsent(execution, result.code)
     case 'lost': {
       const reason: UnknownReason = { stage: result.code === 'DRAIN' ? 'drain' : 'during', code: result.code }
@@ -96,13 +104,31 @@ function planOf (gateway: Gateway, execution: Execution, result: UpstreamResult)
 function planUnsent (execution: Execution, code: string): Plan {
   execution.visit.steps.reason = code
   // A lease that ran out before the first byte is our trouble, not the upstream's.
-  const ours = code === 'LEASE' || code === 'DRAIN'
+  const ours = code === 'LEASE' || code === 'DRAIN' || code === INBOX_UNREACHED
   return {
     settlement: settlementOf(execution, 'released', execution.visit.route.idempotency.retentionMs),
     ending: () => ours ? { kind: 'unavailable' } : { kind: 'unsent', code },
     kept: null
   }
 }
+
+/** The record says from now on what the inbox says: whoever comes, asking for it or not, gets the same 202. */
+function planAccepted (execution: Execution, isNew: boolean): Plan {
+  const kept = acceptedAnswer(execution.visit.name)
+  return {
+    settlement: { ...settlementOf(execution, 'completed', execution.visit.retentionMs), status: kept.status, headers: encodeHeaders(kept.headers), body: kept.body },
+    ending: () => ({ kind: 'accepted', name: execution.visit.name, isNew }),
+    kept
+  }
+}
+
+/** The message has outlived its record. Free again soon: the record's fingerprint is now the wrong one. */
+function planTakenByAnother (execution: Execution): Plan {
+  return { settlement: settlementOf(execution, 'released', LEASES_KEPT_MIN * execution.visit.claim.leaseMs), ending: () => ({ kind: 'mismatch' }), kept: null }
+}
+
+/** The least that any record is kept (config/check-route.ts). */
+const LEASES_KEPT_MIN = 2
 
 function planUnknown (execution: Execution, reason: UnknownReason, status: number | null, ending: () => Ending): Plan {
   execution.visit.steps.reason = `${reason.stage}:${reason.code}`

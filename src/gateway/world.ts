@@ -2,7 +2,7 @@
  * What the gateway stands on: the ports and the limits, nothing of its own. Made by app.ts, by the tests and by the
  * simulation; everything in gateway/ takes its time, chance and I/O from here.
  */
-import type { GuardedRoute, IdempotencyPolicy, Route } from '../core/policy.ts'
+import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
 import type { Clock, InboxStore, LockStore, Log, Marks, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
 
@@ -21,8 +21,14 @@ export interface GatewayLimits {
   readonly recentBytes: number
 }
 
+/** A route that has an inbox. */
+export interface InboxRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly inbox: InboxPolicy } }
+
 /** A route with `unknown: probe`. */
 export interface ProbedRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly probe: ProbePolicy } }
+
+/** A route with an inbox: `mode: inbox`, or `async: allowed`. */
+export interface InboxRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly inbox: InboxPolicy } }
 
 export interface World {
   readonly records: RecordStore
@@ -45,6 +51,8 @@ export interface World {
   readonly longestLeaseMs: number
   /** The routes that ask the upstream what became of a request, by name. */
   readonly probed: ReadonlyMap<string, ProbedRoute>
+  /** The routes that have an inbox, by name. */
+  readonly inboxes: ReadonlyMap<string, InboxRoute>
   /** How long Redis may keep a copy of a settled answer. */
   readonly copyTtlMs: number
 }
@@ -55,4 +63,12 @@ export function probedRoutes (routes: readonly Route[]): ReadonlyMap<string, Pro
 
 function isProbed (route: Route): route is ProbedRoute {
   return route.idempotency !== null && route.idempotency.unknown === 'probe' && route.idempotency.probe !== null
+}
+
+export function inboxRoutes (routes: readonly Route[]): ReadonlyMap<string, InboxRoute> {
+  return new Map(routes.filter(hasInbox).map(route => [route.name, route]))
+}
+
+function hasInbox (route: Route): route is InboxRoute {
+  return route.idempotency !== null && route.idempotency.inbox !== null
 }

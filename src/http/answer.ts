@@ -2,6 +2,7 @@
  * An outcome as an HTTP answer: docs/http.md, row by row. Pure: nothing is written here, and nothing is decided about
  * the record.
  */
+import { acceptedAnswer, acceptedAnswers } from '../core/acceptance.ts'
 import { statusTold } from '../core/disposition.ts'
 import { headerValue, replayedHeaders } from '../core/headers.ts'
 import { pairs } from '../core/lines.ts'
@@ -42,6 +43,7 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'released': return released(outcome.answer, context)
     case 'hop': return asItCame(outcome.answer, 'indeterminate')
     case 'unprotected': return asItCame(outcome.answer, 'unprotected')
+    case 'accepted': return accepted(outcome)
     case 'rejected': return refusal(context, outcome)
     case 'in-flight': return inFlight(outcome, context)
     case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch' })
@@ -51,7 +53,7 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'duplicate': return { status: outcome.status, headers: ['Idempotency-Status', 'duplicate'], body: Buffer.alloc(0), close: false, outcome: 'duplicate', problem: null }
     case 'passed': return outcome.as === 'released' ? asReleased(outcome, context, []) : passed(outcome)
     case 'lost': return lost(outcome, context)
-    case 'unavailable': return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable' })
+    case 'unavailable': return unavailable(outcome, context)
   }
 }
 
@@ -62,8 +64,9 @@ export function withResult (reply: Reply, outcome: Outcome): Reply {
 }
 
 /** Nothing of this request was or will be done, and no earlier one with its key stands behind the answer. */
-function wasRefused ({ kind }: Outcome): boolean {
-  return kind === 'rejected' || kind === 'mismatch' || kind === 'unsent' || kind === 'unavailable'
+function wasRefused (outcome: Outcome): boolean {
+  const { kind } = outcome
+  return kind === 'rejected' || kind === 'mismatch' || kind === 'unsent' || (kind === 'unavailable' && outcome.inDoubt !== true)
 }
 
 // ---------------------------------------------------------------- answers
@@ -102,6 +105,14 @@ function asReleased ({ status, headers, body }: Pick<Reply, 'status' | 'body'> &
   reply.headers.push('Idempotency-Original-Status', String(status))
   if (headerValue(headers, 'retry-after') === null) reply.headers.push('Retry-After', String(RETRY_SOON_SECONDS))
   return { ...reply, reason: `HTTP_${status}` }
+}
+
+/** The same for every request of a message. No member is called status: Dapr would take it for its own. */
+function accepted ({ names, isNew, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
+  const [first = ''] = names
+  const { status, headers, body } = names.length === 1 ? acceptedAnswer(first) : acceptedAnswers(names)
+  const marks = ['Idempotency-Status', 'accepted', ...preferred ? ['Preference-Applied', 'respond-async'] : []]
+  return { status, headers: [...headers, ...marks], body, close: false, outcome: isNew ? 'accepted' : 'accepted-again', problem: null }
 }
 
 function asItCame (answer: Answer, mark: string): Reply {
@@ -151,6 +162,12 @@ function lost ({ timedOut, again }: Extract<Outcome, { kind: 'lost' }>, context:
 /** The one status that every relay retries. */
 const RELAY_RETRIES = 503
 const LOST = 'No connection to the service could be made. Nothing was sent, and this route had marked the event before: a retry with the same key is not passed on.'
+
+/** A message that may have been taken is taken once, however often its request comes. */
+function unavailable ({ inDoubt = false }: Extract<Outcome, { kind: 'unavailable' }>, context: ReplyContext): Reply {
+  const detail = inDoubt ? { detail: 'The store did not say in time whether it has taken this request. Retry with the same key: it is taken once.' } : {}
+  return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable', ...detail })
+}
 
 function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'rejected' }>): Reply {
   const reply = problemReply(outcome.code, context, {

@@ -7,8 +7,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
 import { findKey, headersRead } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
-import type { GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
+import type { IdempotencyPolicy, GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
+import { takesKeyless } from '../gateway/admission.ts'
 import type { GuardedRequest } from '../gateway/admission.ts'
 import type { Steps } from '../gateway/execution.ts'
 import { handle } from '../gateway/handle.ts'
@@ -19,6 +20,7 @@ import type { Reply } from './answer.ts'
 import { BODY_TIMEOUT_MS, readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
 import { asksForKey, giveKey } from './issuing.ts'
+import { messageAskedFor, tellMessage } from './messages.ts'
 import { hasClientCertificate } from './peer.ts'
 import { sendProblem } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
@@ -50,6 +52,8 @@ export class GuardedRequests {
     if (refusal !== null) return this.#refuse(request, reply, refusal)
     const { issuedKeys = null } = this.#options
     if (issuedKeys !== null && asksForKey(raw)) return giveKey(request, reply, issuedKeys, this.#options)
+    const message = this.#options.gateway.world.inboxes.size === 0 ? null : messageAskedFor(raw)
+    if (message !== null) return tellMessage(request, reply, message, this.#options)
     const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null)
     switch (matched.kind) {
       case 'refused':
@@ -73,7 +77,7 @@ export class GuardedRequests {
       return
     }
     const { idempotency } = route
-    const passing = passingOf(raw, route.match, idempotency.key)
+    const passing = passingOf(raw, route.match, idempotency)
     if (passing !== null) {
       if (passing.kind === 'passes') this.#options.meter.passed(route.name, passing.preset, passing.why)
       else this.#options.meter.keyless(route.name)
@@ -206,12 +210,13 @@ function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: KeyPolicy): stri
 
 type Passing = Extract<FoundKey, { kind: 'absent' | 'passes' }>
 
-/** Nothing in the head is a key, and nothing in the body is to be one; or what the head is of, a preset lets pass. null: it is guarded. */
-function passingOf ({ rawHeaders, url = '/' }: IncomingMessage, match: Route['match'], policy: KeyPolicy): Passing | null {
+/** Nothing in the head is a key, nothing in the body is to be one, and no inbox takes it without; or what the head is of, a preset lets pass. null: it is guarded. */
+function passingOf ({ rawHeaders, url = '/' }: IncomingMessage, match: Route['match'], idempotency: IdempotencyPolicy): Passing | null {
+  const policy = idempotency.key
   if (policy.required && !policy.sources.some(({ kind }) => kind === 'preset')) return null
   // The time matters to keys that are there, and those are looked at again.
   const found = findKey(policy, { rawHeaders, target: url, match, nowMs: Date.now }, null)
-  return found.kind === 'passes' || (found.kind === 'absent' && !policy.required) ? found : null
+  return found.kind === 'passes' || (found.kind === 'absent' && !policy.required && !takesKeyless(idempotency)) ? found : null
 }
 
 function ignored (): void {}

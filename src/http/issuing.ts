@@ -35,7 +35,7 @@ async function give (request: FastifyRequest, reply: FastifyReply, policy: Issue
   const outcome = await outcomeOf(request, reply, policy, options)
   write(request, reply, outcome, options.problemBaseUri)
   const name = outcome.kind === 'issued' ? outcome.kind : outcome.code
-  note(request, reply.statusCode, name, performance.now() - startedAt, options)
+  noteOwn(ISSUED_KEYS_PATH, request, reply.statusCode, name, performance.now() - startedAt, options)
 }
 
 async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, { gateway, log, bodyTimeoutMs = BODY_TIMEOUT_MS }: ServerOptions): Promise<IssuedKey | Rejected> {
@@ -64,9 +64,9 @@ function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey
   sendProblem(reply, outcome.code, request.id, problemBaseUri, outcome.detail === undefined ? {} : { detail: outcome.detail })
 }
 
-/** As a guarded request's: no route has a name that begins with a slash. */
-function note ({ id, raw }: FastifyRequest, status: number, outcome: string, ms: number, { meter, requests }: ServerOptions): void {
+/** As a guarded request's, `path` in the place of its route's name: no route has one that begins with a slash. */
+export function noteOwn (path: string, { id, raw }: FastifyRequest, status: number, outcome: string, ms: number, { meter, requests }: ServerOptions): void {
   const unknown = { record: undefined, keyFrom: undefined, attempt: undefined, bodyMs: undefined, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: undefined, requestBytes: undefined, reason: undefined }
-  meter.request(ISSUED_KEYS_PATH, outcome, ms)
-  requests.note({ ...unknown, requestId: id, route: ISSUED_KEYS_PATH, method: raw.method ?? '', outcome, status, ms, responseBytes: 0 })
+  meter.request(path, outcome, ms)
+  requests.note({ ...unknown, requestId: id, route: path, method: raw.method ?? '', outcome, status, ms, responseBytes: 0 })
 }

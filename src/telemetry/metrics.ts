@@ -14,6 +14,8 @@ import type { Exposition, Series, Snapshot } from './aggregate.ts'
  * default (`upstream.timeout`) five minutes. Roughly ×2.5 a step: a quantile is good to its neighbour.
  */
 const REQUEST_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+/** Deliveries of a message: most take one, the default (`inbox.maxAttempts`) is 50. */
+const TRIES_BUCKETS = [1, 2, 3, 5, 8, 13, 21, 34, 55, 100]
 /** Seconds of one store operation: 0.1 ms (a look, local disk) to the claim time-out of 2 s and a bit beyond. */
 const STORE_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
@@ -44,7 +46,7 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
   const registry = new Registry()
   if (processMetrics) collectDefaultMetrics({ register: registry })
   buildInfo(registry)
-  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry) })
+  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry), ...depthMeter(registry), ...inboxMeter(registry) })
   return {
     ...meter,
     ...configMeter(registry),
@@ -58,7 +60,7 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
 /** `worker`: its number, which its successor will have too, so that the number of series is bounded. */
 export function createWorkerMetrics (worker: number): WorkerMetrics {
   const registry = new Registry()
-  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry) })
+  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry), ...depthMeter(registry), ...inboxMeter(registry) })
   const snapshot = snapshotOf(registry, String(worker))
   return {
     ...meter,
@@ -206,6 +208,39 @@ function recordMeter (registry: Registry): RecordMeter {
       unresolved.set(count)
       oldest.set((oldestMs ?? 0) / MS_PER_SECOND)
     }
+  }
+}
+
+/** Told by the store, which all processes share: the largest is what there is. */
+function depthMeter (registry: Registry): Pick<Meter, 'inbox'> {
+  const gauge = <L extends string>(name: string, help: string, labelNames: L[]) => new Gauge({ name, help, labelNames, aggregator: 'max', registers: [registry] })
+  const messages = gauge('onceway_inbox_messages', 'Messages in the inbox that are not delivered, by their state: waiting, delivering, held or dead.', ['route', 'state'])
+  const bytes = gauge('onceway_inbox_bytes', 'Bytes of the requests that wait, are being delivered or are held.', ['route'])
+  const oldest = gauge('onceway_inbox_oldest_seconds', 'How long ago the oldest of those was accepted; 0: there is none.', ['route'])
+  return {
+    inbox: (depths) => {
+      // A route that has nothing more leaves no series behind that says something for ever.
+      for (const each of [messages, bytes, oldest]) each.reset()
+      for (const depth of depths) {
+        for (const state of ['waiting', 'delivering', 'held', 'dead'] as const) messages.set({ route: depth.route, state }, depth[state])
+        bytes.set({ route: depth.route }, depth.bytes)
+        oldest.set({ route: depth.route }, (depth.oldestMs ?? 0) / MS_PER_SECOND)
+      }
+    }
+  }
+}
+
+function inboxMeter (registry: Registry): Pick<Meter, 'delivery' | 'deliveryTries'> {
+  const { counter, histogram } = declare(registry)
+  const deliveries = counter('onceway_inbox_deliveries_total', 'Deliveries of messages, by what they came to: delivered, again, dead, held, or overtaken (somebody else had the message by then).', ['route', 'result'])
+  const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'One delivery of a message, from its sending to the answer.', ['route'], REQUEST_BUCKETS)
+  const tries = histogram('onceway_inbox_attempts', 'How many deliveries a message took that is delivered, dead or held.', ['route'], TRIES_BUCKETS)
+  return {
+    delivery: (route, result, ms) => {
+      deliveries.inc({ route, result })
+      seconds.observe({ route }, ms / MS_PER_SECOND)
+    },
+    deliveryTries: (route, count) => { tries.observe({ route }, count) }
   }
 }
 

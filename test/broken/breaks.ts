@@ -3,6 +3,8 @@
  * modules are loaded. `breaks`: the invariants (or protocol rules) that stand or fall with it. Tests that claim to hold a
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
+import { DOOR_BREAKS } from './door.ts'
+import { INBOX } from './inbox.ts'
 import { MECHANISMS } from './mechanisms.ts'
 import { PROBES } from './probes.ts'
 
@@ -31,6 +33,8 @@ export const DROP_LIES = ['done-before-the-answer', 'remove-any-mark'] as const
 export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
+  ...DOOR_BREAKS,
+  ...INBOX,
   {
     name: 'done-before-the-answer',
     does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',

@@ -4,6 +4,8 @@
  * sound one.
  */
 import type { Need } from '../harness/needs.ts'
+import { DOOR_ROWS } from './door.ts'
+import { INBOX_ROWS } from './rows-inbox.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 
 export interface FaultRow {
@@ -103,6 +105,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     breaks: 'release-on-disconnect'
   },
   ...REDIS_ROWS,
+  ...DOOR_ROWS,
   {
     fault: 'database down, stalled, out of disk',
     moment: 'before the claim',
@@ -301,7 +304,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     client: 'the real answer, `Idempotency-Stored: false`, until then',
     test: ['gateway/unsettled.test.ts', 'another process gives an unsettled answer marked while the arbiter is down'],
     breaks: 'replay-unsettled'
-  }
+  },
+  ...INBOX_ROWS
 ]
 
 const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'held by', 'fails without']

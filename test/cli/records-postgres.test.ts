@@ -9,7 +9,7 @@ import { needs } from '../harness/needs.ts'
 import { query, startPostgres } from '../harness/postgres.ts'
 import type { PostgresServer } from '../harness/postgres.ts'
 import { startRedis } from '../harness/redis.ts'
-import { leave, named, say } from './world.ts'
+import { leave, messageOf, named, say } from './world.ts'
 
 const WHY = ['--who', 'ada', '--why', 'found in the ledger']
 
@@ -62,6 +62,18 @@ describe('records in Postgres', needs('postgres', 'own redis'), () => {
     assert.equal((await store.look(token.id))?.state, 'completed')
     const [audit] = await query(url, 'select action, who, why, at <= clock_timestamp() as dated from onceway.audit')
     assert.deepEqual({ ...audit }, { action: 'resolve', who: 'ada', why: 'found in the ledger', dated: true })
+  })
+
+  test('retry of a message leaves a row that says who, when and why', async (t) => {
+    const url = await emptyDatabase()
+    await say(['migrate'], { DATABASE_URL: url })
+    const store = await storeIn(t, url)
+    const { id } = messageOf('e-1')
+    await store.inbox.accept(messageOf('e-1'))
+    const done = await say(['inbox', 'retry', id.toString('base64url'), ...WHY], { DATABASE_URL: url })
+    assert.deepEqual([done.exitCode, done.err], [0, ''])
+    const [audit] = await query(url, 'select action, message_id, state, who, why, at <= clock_timestamp() as dated from onceway.message_audit')
+    assert.deepEqual({ ...audit }, { action: 'retry', message_id: id, state: 'waiting', who: 'ada', why: 'found in the ledger', dated: true })
   })
 
   test('delete takes the copy out of Redis, and is exit 1 when Redis cannot be reached', async (t) => {

@@ -4,7 +4,7 @@ import { VERSION } from '../../src/version.ts'
 import { fileWith } from '../config/world.ts'
 import { fileIn, say } from './world.ts'
 
-const COMMANDS = ['serve', 'check', 'migrate', 'demo', 'records', 'healthcheck', 'version']
+const COMMANDS = ['serve', 'check', 'migrate', 'demo', 'records', 'inbox', 'healthcheck', 'version']
 
 test('--help lists the commands, and each command\'s --help has usage and examples', async () => {
   const { exitCode, out } = await say(['--help'])

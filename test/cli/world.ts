@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { run } from '../../src/cli/run.ts'
 import { keyHash, recordId } from '../../src/core/identity.ts'
+import type { NewMessage } from '../../src/core/message.ts'
 import type { Claim, SettledState, Settlement, Token } from '../../src/core/record.ts'
 import type { Environment } from '../../src/config/config.ts'
 import type { RecordStore } from '../../src/ports.ts'
@@ -41,6 +42,23 @@ export function claimOf (key: string, quarantineMs = 0): Claim {
     quarantineMs,
     question: null,
     about: { route: 'charges', method: 'POST', path: '/v1/charges', requestId: `request-${key}`, instance: 'gw-1', keyHash: keyHash(key), keyText: null }
+  }
+}
+
+/** A message that nobody has delivered yet. */
+export function messageOf (key: string, changes: Partial<NewMessage> = {}): NewMessage {
+  return {
+    id: recordId('hooks', 'shared', key),
+    fingerprint: { alg: 1, value: Buffer.alloc(32, 7) },
+    scopeHash: Buffer.alloc(32, 8),
+    group: null,
+    holds: false,
+    stops: false,
+    keepMs: 3_600_000,
+    deadKeepMs: 3_600_000,
+    request: { method: 'POST', target: '/hooks?token=hunter2', headers: ['Authorization', 'hunter2'], body: Buffer.from('{"card":"4242"}') },
+    about: { route: 'hooks', method: 'POST', path: '/hooks', requestId: `request-${key}`, instance: 'gw-1', keyHash: keyHash(key), keyText: key },
+    ...changes
   }
 }
 

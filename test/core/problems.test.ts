@@ -34,6 +34,7 @@ test('the statuses are those of the contract', () => {
     'key-too-old': [412, 412],
     'scope-missing': [400, 400],
     'scope-unavailable': [503, 503],
+    'signature-invalid': [401, 401],
     'key-reused': [422, 422],
     'in-flight': [409, 503],
     'outcome-unknown': [504, 503],
@@ -47,6 +48,7 @@ test('the statuses are those of the contract', () => {
     'too-many-in-flight': [429, 503],
     draining: [503, 503],
     'no-route': [404, 404],
+    'no-message': [404, 404],
     'upstream-timeout': [504, 504],
     'upstream-failed': [502, 502],
     'headers-too-large': [431, 431]

@@ -12,7 +12,7 @@ import type { GuardedRoute } from '../../src/core/policy.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
-import { LateInbox } from '../../src/store/late-inbox.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
@@ -154,7 +154,7 @@ class Simulation {
     const gateway = new Gateway({
       records: process.records,
       locks: process.locks,
-      inbox: new LateInbox('memory'),
+      inbox: new MemoryInbox({ nowMs: () => 0 }),
       marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
@@ -167,6 +167,7 @@ class Simulation {
       claimWithinMs: CLAIM_WITHIN_MS,
       longestLeaseMs: LEASE_MS,
       probed: new Map(),
+      inboxes: new Map(),
       copyTtlMs: 60_000
     })
     heartbeat(gateway).start()

@@ -129,7 +129,7 @@ test('a reload changes the bound; who came in under none is not counted afterwar
   const world = await start(t, 0, { answer })
   const running = [world.ask('one', ALICE), world.ask('two', ALICE)]
   await world.witness.reached(2)
-  const become = (inFlightPerScope: number): void => { world.gateway.become({ limits: limits(inFlightPerScope), longestLeaseMs: 15_000, probed: new Map() }) }
+  const become = (inFlightPerScope: number): void => { world.gateway.become({ limits: limits(inFlightPerScope), longestLeaseMs: 15_000, probed: new Map(), inboxes: new Map() }) }
   become(1)
   running.push(world.ask('three', ALICE))
   await world.witness.reached(3)

@@ -9,11 +9,13 @@ import { promisify } from 'node:util'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
 import type { IssuedKeysPolicy } from '../../src/core/issued-keys.ts'
 import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
+import { Deliverer } from '../../src/background/deliverer.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
+import { inboxDepths } from '../../src/background/inbox-depths.ts'
 import { reconciler } from '../../src/background/reconciler.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
-import { probedRoutes } from '../../src/gateway/world.ts'
+import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import { PeerTrust } from '../../src/http/peer.ts'
 import { createServer } from '../../src/http/server.ts'
@@ -123,6 +125,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     log: SILENT,
     instance: 'test',
     probed: probedRoutes(routes),
+    inboxes: inboxRoutes(routes),
     limits: { executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
     claimWithinMs: 2_000,
     longestLeaseMs: Math.max(...leases, 1),
@@ -131,10 +134,11 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
   }
   const gateway = new Gateway(world, Math.min(...leases))
   const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
-  const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start()] : []
+  const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), new Deliverer(gateway).start()] : []
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
   const close = async (): Promise<void> => {
+    gateway.draining = true
     gateway.cutOff()
     await eventually(() => bookIsEmpty(gateway), () => `the gateway still holds ${heldBy(gateway)}`)
     await Promise.all(services.map(async service => { await service.stop() }))
@@ -152,10 +156,10 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
 
 /** What every test must leave behind: nothing. */
 function heldBy (gateway: Gateway | null): string {
-  const { executions = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
+  const { executions = 0, deliveries = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
-    : { executions: gateway.underWay, waiters: gateway.waiters, callers: gateway.callerPlaces.size, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
-  return `${executions} executions, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
+    : { executions: gateway.underWay, deliveries: gateway.deliveries.size, waiters: gateway.waiters, callers: gateway.callerPlaces.size, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
+  return `${executions} executions, ${deliveries} deliveries, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
 }
 
 function bookIsEmpty (gateway: Gateway): boolean {

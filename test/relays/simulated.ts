@@ -118,6 +118,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     claimWithinMs: 2_000,
     longestLeaseMs: leaseMs,
     probed: new Map(),
+    inboxes: new Map(),
     copyTtlMs: 600_000
   })
 }

@@ -9,9 +9,9 @@ import { sweeper } from '../../src/background/sweeper.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { Answer, Claim } from '../../src/core/record.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
-import { probedRoutes } from '../../src/gateway/world.ts'
+import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
-import { LateInbox } from '../../src/store/late-inbox.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
@@ -159,7 +159,7 @@ class Simulation {
     const gateway = new Gateway({
       records: process.records,
       locks: redis ? process.locks : NO_LOCKS,
-      inbox: new LateInbox('memory'),
+      inbox: new MemoryInbox({ nowMs: () => 0 }),
       marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
@@ -172,6 +172,7 @@ class Simulation {
       claimWithinMs,
       longestLeaseMs,
       probed: probedRoutes([this.#route]),
+      inboxes: inboxRoutes([this.#route]),
       copyTtlMs
     }, policy.leaseMs)
     gateway.rowsMayVanish = this.#schedule.theme === 'amnesia'

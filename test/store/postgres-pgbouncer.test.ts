@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { StoreUnavailable } from '../../src/errors.ts'
+import { DELIVERED, idsOf, messageOf, namesOf, takeFrom, workerOf } from '../conformance/inbox-world.ts'
 import { recordStoreConformance } from '../conformance/record-store.ts'
 import { claimOf, settlementOf, tokenOf, until } from '../conformance/record-world.ts'
 import { recordingLog } from '../harness/gateway.ts'
@@ -46,6 +47,26 @@ describe('records through PgBouncer', needs('own postgres', 'pgbouncer'), () => 
       assert.equal(won.filter(kind => kind === 'won').length, AT_ONCE)
       const settled = await Promise.all(claims.map(async claim => (await store.settle(settlementOf(tokenOf(claim), 'completed'))).kind))
       assert.deepEqual(new Set(settled), new Set(['settled']))
+    }
+  })
+
+  test('messages of many groups, accepted and delivered on whatever session is free', async t => {
+    const { store: { inbox } } = await openWorld(t, (await starting()).pooled, { prepared: false })
+    const messages = Array.from({ length: 4 * AT_ONCE }, (_, index) => messageOf({ group: `group ${index % AT_ONCE}` }))
+    assert.deepEqual(await inbox.acceptAll(messages), messages.map(() => ({ kind: 'accepted' })))
+    assert.deepEqual(new Set((await Promise.all(messages.map(async message => inbox.accept(message)))).map(({ kind }) => kind)), new Set(['seen']))
+    const owner = await workerOf(inbox)
+    const delivered: string[] = []
+    await until(async () => {
+      const taken = await takeFrom(inbox, owner)
+      assert.ok(taken.length <= AT_ONCE)
+      delivered.push(...namesOf(taken))
+      assert.deepEqual(new Set(await Promise.all(taken.map(({ token }) => inbox.settle(token, DELIVERED)))), new Set(taken.length === 0 ? [] : [true]))
+      return delivered.length === messages.length
+    }, 'all to be delivered')
+    for (let group = 0; group < AT_ONCE; group++) {
+      const order = idsOf(...messages.filter((_, index) => index % AT_ONCE === group))
+      assert.deepEqual(delivered.filter(id => order.includes(id)), order)
     }
   })
 

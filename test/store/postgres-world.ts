@@ -56,7 +56,7 @@ export class Worlds {
     const { store, client, options: { schema } } = opened
     // A test may have closed it.
     if (await store.ping().then(() => false, () => true)) return this.#used()
-    await client.query(`delete from ${schema}.records; delete from ${schema}.audit`)
+    await client.query(['records', 'audit', 'messages', 'workers', 'message_audit'].map((table) => `delete from ${schema}.${table}`).join('; '))
     return opened
   }
 

@@ -18,6 +18,25 @@ export function provenRolledBack (error: unknown): boolean {
   return error instanceof RolledBack || error instanceof StoreRejected
 }
 
+/** Undone, because somebody else's row stands where one of its own was to stand. */
+export function isUniqueViolation (error: unknown): boolean {
+  return error instanceof StoreRejected && codeOf(error.cause) === '23505'
+}
+
+/** Undone, because it and somebody else's waited for each other. */
+export function isDeadlock (error: unknown): boolean {
+  return error instanceof RolledBack && codeOf(error.cause) === '40P01'
+}
+
+/** Undone, because somebody else's held a lock for longer than it may wait. */
+export function hasWaitedInVain (error: unknown): boolean {
+  return error instanceof RolledBack && codeOf(error.cause) === '55P03'
+}
+
+function codeOf (cause: unknown): string | undefined {
+  return cause instanceof DatabaseError ? cause.code : undefined
+}
+
 /** The statement was sent. `writes`: a read that failed has nothing to be in doubt about. */
 export function faultOfStatement (operation: string, error: unknown, writes: boolean): Error {
   if (!(error instanceof DatabaseError) || isInDoubt(error.code)) return new StoreUnavailable(STORE, operation, writes, error)

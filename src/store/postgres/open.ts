@@ -7,6 +7,7 @@ import { StartError, StoreUnavailable } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { Connections, type ConnectionsOptions } from './connections.ts'
 import { faultOfOpening, type Where } from './faults.ts'
+import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
 import { migrate, type Migrated, type Migration } from './migrate.ts'
 import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
@@ -113,7 +114,9 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     settles: connections(options, transport, 'settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
     renewals: connections(options, transport, 'renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
     background: connections(options, transport, 'background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
-    marks: connections(options, transport, 'marks', MARK_CONNECTIONS, options.claimTimeoutMs)
+    marks: connections(options, transport, 'marks', MARK_CONNECTIONS, options.claimTimeoutMs),
+    inbox: connections(options, transport, 'inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
+    deliveries: connections(options, transport, 'deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX)
   })
 }
 

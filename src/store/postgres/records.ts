@@ -11,6 +11,7 @@ import { countUnresolved, lapseLeases, pingDatabase, SWEEP_FROM_START, sweepPast
 import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
+import { PostgresInbox, type InboxPurposes } from './inbox.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
@@ -19,7 +20,7 @@ import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
 import { mustBePrimary, readStanding } from './standing.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
-export interface Purposes {
+export interface Purposes extends InboxPurposes {
   readonly claims: Connections
   readonly settles: Connections
   readonly renewals: Connections
@@ -57,6 +58,7 @@ export class PostgresRecords implements RecordStore {
   readonly name = 'postgres'
   readonly installation: string
   readonly marks: PostgresMarks
+  readonly inbox: PostgresInbox
   readonly #purposes: Purposes
   readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
   readonly #takes: Lane<TakeOrder, TakeResult>
@@ -72,6 +74,7 @@ export class PostgresRecords implements RecordStore {
     this.installation = installation
     this.#purposes = purposes
     this.marks = new PostgresMarks(marks, (limit) => this.#background('mark_sweep', (session) => sweepMarks(session, limit)))
+    this.inbox = new PostgresInbox(purposes)
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
     this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })

@@ -6,10 +6,11 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Ledger } from '../ledger.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
+import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
 import { MarkTable } from './marks.ts'
 import { SqliteTable } from './table.ts'
-import type { Call, WorkerStart } from './wire.ts'
+import type { Call, InboxCall, WorkerStart } from './wire.ts'
 import type { Lapsed } from '../../ports.ts'
 
 /** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
@@ -17,7 +18,7 @@ const BUSY_TIMEOUT_MS = 2_000
 /** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
 const WAL_BYTES_MAX = 64 * 1024 * 1024
 
-const READS: ReadonlySet<Call['op']> = new Set(['look', 'unresolved', 'list', 'ping'])
+const READS: ReadonlySet<Call['op']> = new Set(['look', 'unresolved', 'list', 'ping', 'messageLook', 'messageDue', 'messageDepths', 'messageList'])
 
 export class Database {
   readonly installation: string
@@ -27,6 +28,7 @@ export class Database {
   readonly #table: SqliteTable
   readonly #ledger: Ledger
   readonly #marks: MarkTable
+  readonly #inbox: InboxTable
 
   /** Throws Faulted with a start fault: one sentence. */
   constructor ({ file, nowMs, exclusive }: WorkerStart) {
@@ -35,6 +37,7 @@ export class Database {
       this.#table = new SqliteTable(this.connection)
       this.#ledger = new Ledger(this.#table)
       this.#marks = new MarkTable(this.connection)
+      this.#inbox = new InboxTable(this.connection)
       this.installation = installationOf(this.connection)
       this.lapsedAtStart = exclusive ? this.#lapseTheDead(nowMs) : []
     } catch (error) {
@@ -99,6 +102,26 @@ export class Database {
       case 'markDone': return this.#marks.put({ ...call, done: true }, nowMs)
       case 'markRemove': return this.#marks.remove(call)
       case 'markSweep': return this.#marks.sweep(call.limit, nowMs)
+      default: return this.#performInbox(call, nowMs)
+    }
+  }
+
+  #performInbox (call: InboxCall, nowMs: number): unknown {
+    switch (call.op) {
+      case 'messageAccept': return this.#inbox.accept(call.message, nowMs)
+      case 'messageAcceptAll': return this.#inbox.acceptAll(call.messages, nowMs)
+      case 'messageLook': return this.#inbox.look(call.id, nowMs)
+      case 'messageSettle': return this.#inbox.settle(call.token, call.fate, nowMs)
+      case 'messageTake': return this.#inbox.take(call.order, nowMs)
+      case 'messageRecover': return this.#inbox.recover(call.limit, nowMs)
+      case 'messageDue': return this.#inbox.dueInMs(call.routes, nowMs)
+      case 'messageDepths': return this.#inbox.depths(nowMs)
+      case 'messageList': return this.#inbox.list(call.filter, nowMs)
+      case 'messageRetry': return this.#inbox.retry(call.filter, call.audit, nowMs)
+      case 'messageDiscard': return this.#inbox.discard(call.filter, call.audit, nowMs)
+      case 'messageSweep': return this.#inbox.sweep(call.limit, nowMs)
+      case 'workerAlive': return this.#inbox.alive(call.owner, call.leaseMs, nowMs)
+      case 'workerGone': return this.#inbox.gone(call.owner)
     }
   }
 
@@ -108,6 +131,7 @@ export class Database {
     this.#table.endLeases(nowMs)
     const lapsed = this.#ledger.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
     this.#marks.freeTheDead()
+    this.#inbox.endWorkers()
     this.connection.exec('commit')
     return lapsed
   }

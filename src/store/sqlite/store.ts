@@ -17,9 +17,10 @@
 import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../errors.ts'
 import { Lane } from '../lane.ts'
 import { openDirectory, type Directory } from './directory.ts'
+import { SqliteInbox } from './inbox.ts'
 import { openLink, type Link } from './link.ts'
 import { SqliteMarks } from './marks.ts'
-import type { Call, MarkWrite } from './wire.ts'
+import type { Call, MarkWrite, MessageCall } from './wire.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
 import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
@@ -68,6 +69,7 @@ export class SqliteStore implements RecordStore {
   /** Records that a dead process had claimed and that are indeterminate since this start. */
   readonly lapsedAtStart: readonly Lapsed[]
   readonly marks: SqliteMarks
+  readonly inbox: SqliteInbox
   readonly #link: Link
   readonly #directory: Directory
   readonly #nowMs: () => number
@@ -92,6 +94,10 @@ export class SqliteStore implements RecordStore {
     const marks = this.#lane<MarkWrite>('marks', call => call.id)
     const endings = this.#lane<MarkWrite>('ends of marks', call => call.id)
     this.marks = new SqliteMarks({ mark: call => this.#combined<MarkWrite, MarkResult>(marks, call), end: call => this.#combined<MarkWrite, null>(endings, call), sweep: limit => this.#single({ op: 'markSweep', limit }) })
+    const accepts = this.#lane<MessageCall<'messageAccept'>>('acceptances', ({ message }) => message.id, ({ message }) => message.body.length)
+    const looks = this.#lane<MessageCall<'messageLook'>>('looks at messages', call => call.id)
+    const settles = this.#lane<MessageCall<'messageSettle'>>('settles of messages', ({ token }) => token.id, ({ fate }) => fate.answer?.length ?? 0)
+    this.inbox = new SqliteInbox({ accept: call => this.#combined(accepts, call), look: call => this.#combined(looks, call), settle: call => this.#combined(settles, call), single: call => this.#single(call) })
   }
 
   /** The worker is gone and nothing can be stored until the process starts anew; null: it is there. */

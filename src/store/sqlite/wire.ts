@@ -3,10 +3,12 @@
  * Buffer into a Uint8Array and takes the whole pool behind a small one along; both are mended here.
  */
 import type { Fault } from './faults.ts'
+import type { DeliveryToken, NewMessage } from '../../core/message.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, Settlement, Token } from '../../core/record.ts'
 import type { LapseRows } from '../ledger.ts'
-import type { AuditEntry, Lapsed, ProbeOrder, RecordFilter, Resolution } from '../../ports.ts'
+import type { FateColumns } from '../message-fate.ts'
+import type { AuditEntry, Lapsed, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Resolution, TakeMessages } from '../../ports.ts'
 
 export type Call =
   | { readonly op: 'insert', readonly claim: Claim }
@@ -26,6 +28,7 @@ export type Call =
   | { readonly op: 'expire', readonly token: Token, readonly audit: AuditEntry }
   | { readonly op: 'ping' }
   | MarkCall
+  | InboxCall
 
 /** Mode drop. */
 export type MarkCall =
@@ -35,6 +38,33 @@ export type MarkCall =
   | { readonly op: 'markSweep', readonly limit: number }
 
 export type MarkWrite = Exclude<MarkCall, { readonly op: 'markSweep' }>
+
+/** A message as its row has it: what can be refused for its content was encoded before a batch fails with it. */
+export interface Arrival extends Omit<NewMessage, 'request'> {
+  readonly method: string
+  readonly target: Buffer
+  readonly headers: Buffer
+  readonly body: Buffer
+}
+
+/** The inbox. */
+export type InboxCall =
+  | { readonly op: 'messageAccept', readonly message: Arrival }
+  | { readonly op: 'messageAcceptAll', readonly messages: readonly Arrival[] }
+  | { readonly op: 'messageLook', readonly id: Buffer }
+  | { readonly op: 'messageSettle', readonly token: DeliveryToken, readonly fate: FateColumns }
+  | { readonly op: 'messageTake', readonly order: TakeMessages }
+  | { readonly op: 'messageRecover', readonly limit: number }
+  | { readonly op: 'messageDue', readonly routes: readonly string[] }
+  | { readonly op: 'messageDepths' }
+  | { readonly op: 'messageList', readonly filter: MessageFilter }
+  | { readonly op: 'messageRetry', readonly filter: MessageFilter, readonly audit: MessageAudit }
+  | { readonly op: 'messageDiscard', readonly filter: MessageFilter, readonly audit: MessageAudit }
+  | { readonly op: 'messageSweep', readonly limit: number }
+  | { readonly op: 'workerAlive', readonly owner: Buffer, readonly leaseMs: number }
+  | { readonly op: 'workerGone', readonly owner: Buffer }
+
+export type MessageCall<Op extends InboxCall['op']> = Extract<InboxCall, { readonly op: Op }>
 
 export interface Batch {
   readonly kind: 'batch'

@@ -51,7 +51,7 @@ function run (database: Database, { number, calls, nowMs }: Batch): FromWorker {
 
 function isUrgent ({ calls }: Batch): boolean {
   const op = calls[0]?.op
-  return op === 'settle' || op === 'settleLost' || op === 'renew' || op === 'markDone' || op === 'markRemove'
+  return op === 'settle' || op === 'settleLost' || op === 'renew' || op === 'markDone' || op === 'markRemove' || op === 'messageSettle' || op === 'workerAlive'
 }
 
 /** Anything unforeseen ends the worker, and the store with it: a thread whose state is not known serves nobody. */

@@ -1,0 +1,283 @@
+/**
+ * Delivers what routes with an inbox have accepted, here or elsewhere: as many at once as each consumer takes well, for as
+ * long as this process lives and the store says that it does. What a dead process had is taken back by any other.
+ */
+import { createHash } from 'node:crypto'
+import type { Delivery } from '../core/message.ts'
+import { begun, ended, roomOf, startPace } from '../core/pacing.ts'
+import type { Pace } from '../core/pacing.ts'
+import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
+import { deliver } from '../gateway/delivering.ts'
+import type { DeliveryEnd } from '../gateway/delivering.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { WORKER_LEASE_MS, WORKER_RENEW_MS, WorkerLeases } from '../gateway/worker-leases.ts'
+import type { WorkerLease } from '../gateway/worker-leases.ts'
+import type { InboxRoute } from '../gateway/world.ts'
+import type { Cancel } from '../ports.ts'
+import { Service } from './service.ts'
+
+/** Between two looks when nobody says that there is something: the net under every wake-up. */
+const POLL_MS = 1_000
+/** A store that says "due now" and hands out nothing (its group's turn is another's) is not asked in a loop. */
+const ALARM_LEAST_MS = 20
+/** Other processes are told of work that this one has no places for, but not of every single message. */
+const WAKE_EVERY_MS = 100
+/** Between two looks for what dead workers had. */
+const RECOVER_EVERY_MS = 3_000
+/** Messages a statement. */
+const RECOVER_MAX = 100
+/** Of the gateway's buffers: requests at the door, and the answers to what is delivered, find room beside deliveries. */
+const BUFFERED_SHARE = 1 / 2
+
+/** Who watches this id is woken when there is work: no record has it. */
+const WORK = createHash('sha256').update('onceway inbox: there is work').digest()
+
+/** One route's part of a take, with room for its requests reserved. */
+interface Order { readonly route: InboxRoute, readonly places: number, readonly bytes: number }
+
+export class Deliverer {
+  readonly #gateway: Gateway
+  readonly #leases: WorkerLeases
+  readonly #paces = new Map<string, Pace>()
+  /** How many deliveries of each route are under way. */
+  readonly #underWay = new Map<string, number>()
+  readonly #running = new Set<Promise<void>>()
+  readonly #looks: Service
+  readonly #services: readonly Service[]
+  #watching: Promise<Cancel> | null = null
+  #alarm: Cancel | null = null
+  /** Monotonic; when the store was asked last what is due next, and what it said. */
+  #askedAtMs = -Infinity
+  #dueAtMs = Infinity
+  /** A message was accepted here since the last look. */
+  #heard = false
+  #wokeAtMs = -Infinity
+  #waking: Cancel | null = null
+  /** Looks, for whose turn it is. */
+  #turn = 0
+
+  constructor (gateway: Gateway) {
+    const { clock, log } = gateway.world
+    this.#gateway = gateway
+    this.#leases = new WorkerLeases(gateway)
+    this.#looks = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#look() })
+    this.#services = [
+      this.#looks,
+      new Service({ name: 'inbox-lease', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#keep() }),
+      new Service({ name: 'inbox-recovery', everyMs: RECOVER_EVERY_MS, clock, log, round: async () => this.#recover() })
+    ]
+  }
+
+  start (): this {
+    this.#gateway.onMessage = () => { this.#hear() }
+    for (const service of this.#services) service.start()
+    return this
+  }
+
+  /** What is still under way is given up: others have it at once. */
+  async stop (): Promise<void> {
+    this.#alarm?.()
+    this.#waking?.()
+    await Promise.all(this.#services.map(async service => { await service.stop() }))
+    await Promise.all(this.#running)
+    await this.#leases.end()
+    if (this.#watching !== null) (await this.#watching)()
+  }
+
+  get #works (): boolean {
+    return !this.#gateway.draining && !this.#gateway.stopped && this.#gateway.world.inboxes.size > 0
+  }
+
+  #hear (): void {
+    this.#heard = true
+    if (this.#works) this.#looks.soon()
+    else this.#wakeOthers()
+  }
+
+  async #keep (): Promise<boolean> {
+    await this.#leases.keep()
+    return false
+  }
+
+  /** After a whole lease of contact: an outage must not hand what the living have to whoever reaches the store first (E2b). */
+  async #recover (): Promise<boolean> {
+    const { inbox, log } = this.#gateway.world
+    if (!this.#works || !this.#gateway.contact.stoodFor(WORKER_LEASE_MS)) return false
+    const count = await inbox.recover(RECOVER_MAX)
+    if (count === 0) return false
+    log.warn({ count }, 'messages that a worker had taken and did not end are delivered again, or held')
+    this.#looks.soon()
+    return count === RECOVER_MAX
+  }
+
+  // -------------------------------------------------------------- one look
+
+  async #look (): Promise<boolean> {
+    if (!this.#works) return false
+    this.#watch()
+    const heard = this.#heard
+    this.#heard = false
+    const lease = await this.#leases.current().catch(unreached)
+    if (lease === null) return false
+    let more = heard && this.#isFull()
+    let filled = true
+    while (filled && this.#works && lease.believed(this.#gateway.world.clock)) {
+      filled = await this.#take(lease, this.#orders())
+      more ||= filled
+    }
+    if (more && this.#isFull()) this.#wakeOthers()
+    if (this.#works) await this.#sleep()
+    return false
+  }
+
+  /** true: some route was given all that it has places for, so there may be more. */
+  async #take (lease: WorkerLease, orders: readonly Order[]): Promise<boolean> {
+    if (orders.length === 0) return false
+    const { inbox } = this.#gateway.world
+    const taken: Delivery[] = []
+    try {
+      taken.push(...await inbox.take({ routes: orders.map(({ route, places }) => ({ route: route.name, places })), owner: lease.owner }))
+    } catch (error) {
+      // What it has handed out without our knowledge is nobody's until this name lives no more.
+      if (!wroteNothing(error)) this.#leases.retire(lease)
+      throw error
+    } finally {
+      for (const order of orders) this.#begin(lease, order, taken.filter(({ route }) => route === order.route.name))
+    }
+    return orders.some(({ route, places }) => taken.filter(delivery => delivery.route === route.name).length >= places)
+  }
+
+  /** Places that are free now. Where the gateway's buffers have room for a few, each route has one first, and each look begins with another. */
+  #orders (): Order[] {
+    const routes = Array.from(this.#gateway.world.inboxes.values())
+    const first = this.#turn++ % Math.max(1, routes.length)
+    const orders = [...routes.slice(first), ...routes.slice(0, first)].map(route => ({ route, room: this.#roomOf(route).places, places: 0, bytes: 0 }))
+    let none = this.#gateway.deliveries.size === 0
+    for (let open = orders; open.length > 0;) {
+      open = open.filter(order => {
+        const { requestBytesMax } = order.route.idempotency.keep
+        if (order.places === order.room || !this.#reserve(requestBytesMax, none)) return false
+        none = false
+        order.places++
+        order.bytes += requestBytesMax
+        return true
+      })
+    }
+    return orders.filter(({ places }) => places > 0)
+  }
+
+  /** `first`: nothing is under way. Then there is room for one wherever a request at the door finds some. */
+  #reserve (bytes: number, first: boolean): boolean {
+    const { buffered } = this.#gateway
+    return buffered.reserve(bytes, BUFFERED_SHARE) || (first && buffered.reserve(bytes))
+  }
+
+  #roomOf ({ name, idempotency: { inbox } }: InboxRoute) {
+    return roomOf(this.#paceOf(name, inbox), this.#underWay.get(name) ?? 0, inbox, this.#nowMs())
+  }
+
+  #paceOf (name: string, inbox: InboxRoute['idempotency']['inbox']): Pace {
+    const pace = this.#paces.get(name) ?? startPace(inbox, this.#nowMs())
+    this.#paces.set(name, pace)
+    return pace
+  }
+
+  /** Some route has no place left, whatever it may have waiting. */
+  #isFull (): boolean {
+    return Array.from(this.#gateway.world.inboxes.values()).some(route => this.#roomOf(route).places === 0)
+  }
+
+  // -------------------------------------------------------------- deliveries
+
+  #begin (lease: WorkerLease, { route, bytes }: Order, taken: readonly Delivery[]): void {
+    const { name, idempotency: { inbox } } = route
+    const { buffered } = this.#gateway
+    const held = taken.reduce((sum, { request }) => sum + request.body.length, 0)
+    // More than was reserved only after a reload that has lowered the route's limit.
+    if (held > bytes) buffered.take(held - bytes)
+    else buffered.release(bytes - held)
+    if (taken.length === 0) return
+    this.#paces.set(name, begun(this.#paceOf(name, inbox), taken.length, inbox, this.#nowMs()))
+    this.#underWay.set(name, (this.#underWay.get(name) ?? 0) + taken.length)
+    for (const delivery of taken) {
+      this.#leases.enter(lease)
+      const running: Promise<void> = this.#deliver(lease, route, delivery).finally(() => { this.#running.delete(running) })
+      this.#running.add(running)
+    }
+  }
+
+  async #deliver (lease: WorkerLease, route: InboxRoute, delivery: Delivery): Promise<void> {
+    const { buffered } = this.#gateway
+    try {
+      await deliver(this.#gateway, lease, route, delivery, end => { this.#noteEnd(route, end) })
+    } catch (error) {
+      // Nobody has settled it: once this name lives no more it is another's.
+      this.#leases.retire(lease)
+      this.#gateway.world.log.error({ record: delivery.token.id.toString('base64url'), route: route.name, error: error instanceof Error ? error.stack : String(error) }, 'a delivery failed within the gateway')
+    } finally {
+      buffered.release(delivery.request.body.length)
+      this.#leases.leave(lease)
+      const left = (this.#underWay.get(route.name) ?? 1) - 1
+      if (left === 0) this.#underWay.delete(route.name)
+      else this.#underWay.set(route.name, left)
+      this.#looks.soon()
+    }
+  }
+
+  #noteEnd ({ name, idempotency: { inbox } }: InboxRoute, { ended: end, againInMs }: DeliveryEnd): void {
+    if (end !== null) this.#paces.set(name, ended(this.#paceOf(name, inbox), end, inbox, this.#nowMs()))
+    // The next one of its group need not wait for the rest of a long answer.
+    this.#looks.soon()
+    // What is due later is found by the next look that asks.
+    if (againInMs !== null && againInMs < POLL_MS) this.#gateway.world.clock.after(againInMs, () => { this.#looks.soon() })
+  }
+
+  // -------------------------------------------------------------- waiting for work
+
+  /** Until something is due, a pause or the rate allows more, somebody says so; or until the next poll. */
+  async #sleep (): Promise<void> {
+    const rooms = Array.from(this.#gateway.world.inboxes.values()).map(route => ({ name: route.name, ...this.#roomOf(route) }))
+    const free = rooms.filter(({ places }) => places > 0).map(({ name }) => name)
+    if (free.length > 0 && this.#nowMs() >= this.#askedAtMs + POLL_MS) await this.#ask(free)
+    const untilDueMs = this.#dueAtMs - this.#nowMs()
+    const waits = [...rooms.flatMap(({ inMs }) => inMs ?? []), ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
+    const next = Math.min(...waits, POLL_MS)
+    this.#alarm?.()
+    this.#alarm = next < POLL_MS ? this.#gateway.world.clock.after(next, () => { this.#looks.soon() }) : null
+  }
+
+  async #ask (routes: readonly string[]): Promise<void> {
+    const askedAtMs = this.#nowMs()
+    const inMs = await this.#gateway.world.inbox.dueInMs(routes)
+    this.#askedAtMs = askedAtMs
+    this.#dueAtMs = inMs === null ? Infinity : askedAtMs + Math.max(inMs, ALARM_LEAST_MS)
+  }
+
+  #watch (): void {
+    this.#watching ??= this.#gateway.world.locks.watch(WORK, () => { this.#looks.soon() })
+  }
+
+  #wakeOthers (): void {
+    const { clock, locks } = this.#gateway.world
+    this.#waking ??= clock.after(this.#wokeAtMs + WAKE_EVERY_MS - this.#nowMs(), () => {
+      this.#waking = null
+      this.#wokeAtMs = this.#nowMs()
+      locks.wake(WORK)
+    })
+  }
+
+  #nowMs (): number {
+    return this.#gateway.world.clock.monotonicMs()
+  }
+}
+
+/** A store that is away is told of by those whose affair it is, and not every second. */
+function unreached (error: unknown): null {
+  if (error instanceof StoreUnavailable) return null
+  throw error
+}
+
+/** The store has handed out nothing, and never will. */
+function wroteNothing (error: unknown): boolean {
+  return error instanceof StoreOverloaded || (error instanceof StoreUnavailable && !error.inDoubt)
+}

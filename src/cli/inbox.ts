@@ -1,0 +1,182 @@
+/**
+ * `onceway inbox`: what an operator may see of messages, and do to those that are not under way: deliver them again, or give
+ * them up. One by its id, or all that a filter finds; every change leaves an audit row.
+ */
+import { keyHash } from '../core/identity.ts'
+import type { MessageDetail, MessageState } from '../core/message.ts'
+import type { Config } from '../config/config.ts'
+import { parseDuration } from '../config/units.ts'
+import { StartError } from '../errors.ts'
+import type { InboxStore, MessageAudit, MessageFilter } from '../ports.ts'
+import { CONFIG_OPTIONS, configFor, readOptions, required, textOption, whoAndWhy, wholeNumber } from './command.ts'
+import type { Command, Options, Terminal } from './command.ts'
+import { messageJson, messageLine, messageLines, readMessageState, stateText } from './message-text.ts'
+import { openStores } from './open-stores.ts'
+import type { OpenStores } from './open-stores.ts'
+import { idsAsHex, readId } from './record-text.ts'
+
+const LIST_DEFAULT = 50
+/** One transaction; the rest with the same words again. */
+const BULK_DEFAULT = 1_000
+const LIMIT_MAX = 10_000
+
+const OPTIONS = {
+  ...CONFIG_OPTIONS,
+  key: { type: 'string' },
+  route: { type: 'string' },
+  state: { type: 'string' },
+  'older-than': { type: 'string' },
+  limit: { type: 'string' },
+  all: { type: 'boolean' },
+  json: { type: 'boolean' },
+  who: { type: 'string' },
+  why: { type: 'string' }
+} as const
+
+interface Desk { readonly options: Options, readonly inbox: InboxStore, readonly terminal: Terminal }
+
+/** What may be done to messages that nobody is delivering. */
+interface Change {
+  readonly name: 'retry' | 'discard'
+  readonly done: string
+  readonly of: (inbox: InboxStore) => (filter: MessageFilter, audit: MessageAudit) => Promise<MessageDetail[]>
+}
+
+const RETRY: Change = { name: 'retry', done: 'waits again.', of: (inbox) => async (filter, audit) => inbox.retry(filter, audit) }
+const DISCARD: Change = { name: 'discard', done: 'is given up.', of: (inbox) => async (filter, audit) => inbox.discard(filter, audit) }
+/** Of those that can be changed at all. */
+const OPEN_STATES: readonly MessageState[] = ['waiting', 'held', 'dead']
+
+const SUBCOMMANDS: Readonly<Record<string, (desk: Desk) => Promise<number>>> = {
+  list: listMessages,
+  show: showMessage,
+  retry: async (desk) => changeMessages(desk, RETRY),
+  discard: async (desk) => changeMessages(desk, DISCARD)
+}
+
+const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--older-than T] [--limit N] [--json]
+       onceway inbox show ID [--json]
+       onceway inbox retry ID --why TEXT
+       onceway inbox retry --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
+       onceway inbox discard ID --why TEXT
+       onceway inbox discard --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
+
+Looks into the inbox in the configured store, beside running gateways. retry and discard change messages that are waiting,
+held or dead, never one that is being delivered or was delivered, and leave an audit row for each: who, when, why.
+
+  list     the oldest messages first
+  show     everything known of one message and of its consumer's last answer (never a body, never a credential)
+  retry    delivered again at once, with all its attempts before it; of an ordered group in its turn
+  discard  never delivered; its group goes on
+
+  --all            every message that the filter finds; --state is needed then
+  --route R        only messages of this route          --key K          only messages of this key
+  --state S        waiting, delivering, delivered, held, dead or discarded
+  --older-than T   only messages accepted so long ago: 90s, 15m, 2h, 7d
+  --limit N        at most N messages, the oldest (default: ${LIST_DEFAULT}; with --all ${BULK_DEFAULT})
+  --json           a JSON object a line
+  --who NAME       who did it (default: the user of this system)
+  --why TEXT       why
+  --config FILE    the gateway's file                   --data-dir DIR   where its embedded store is
+
+examples:
+  onceway inbox list --state dead
+  onceway inbox list --route hooks --state waiting --older-than 15m
+  onceway inbox show 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+  onceway inbox retry --all --state dead --route hooks --why 'the consumer is mended'
+  onceway inbox discard 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA --why 'a test event'`
+
+/** `open`: the stores that the configuration names. */
+export function inboxWith (open: (config: Config) => Promise<Pick<OpenStores, 'inbox' | 'close'>>): Command {
+  return {
+    help: HELP,
+    run: async ([name, ...args], terminal) => {
+      const subcommand = name !== undefined && Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
+      if (subcommand === undefined) throw new StartError(`Say what to do: ${Object.keys(SUBCOMMANDS).join(', ')}.`, 2)
+      const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
+      const stores = await open(configFor(options, terminal.env))
+      try {
+        return await subcommand({ options, inbox: stores.inbox, terminal })
+      } finally {
+        await stores.close()
+      }
+    }
+  }
+}
+
+export const inbox: Command = inboxWith(openStores)
+
+async function listMessages ({ options, inbox, terminal }: Desk): Promise<number> {
+  if (options.values.all === true) throw new StartError('--all is for retry and discard; list shows as many as --limit says.', 2)
+  const found = await inbox.list(filterOf(options, LIST_DEFAULT))
+  found.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : messageLine(message)) })
+  if (found.length === 0) terminal.err('No messages.')
+  return 0
+}
+
+async function showMessage (desk: Desk): Promise<number> {
+  const message = await find(desk)
+  const { options, terminal } = desk
+  if (options.values.json === true) terminal.out(messageJson(message))
+  else messageLines(message).forEach(terminal.out)
+  return 0
+}
+
+async function changeMessages (desk: Desk, change: Change): Promise<number> {
+  return desk.options.values.all === true ? changeAll(desk, change) : changeOne(desk, change)
+}
+
+async function changeOne (desk: Desk, { name, done, of }: Change): Promise<number> {
+  const { options, inbox, terminal } = desk
+  const stray = ['route', 'state', 'key', 'older-than', 'limit'].find((option) => textOption(options, option) !== undefined)
+  if (stray !== undefined || options.positionals.length === 0) throw new StartError(`Say which message: its id, as \`inbox list\` prints it; or --all with a filter, to ${name} all that it finds.`, 2)
+  const audit = whoAndWhy(options)
+  const before = await find(desk)
+  const [after] = await of(inbox)({ id: before.id, limit: 1 }, audit)
+  if (after === undefined) {
+    const [now] = await inbox.list({ id: before.id, limit: 1 })
+    terminal.err(`onceway: refused, nothing changed. ${now === undefined ? 'There is no such message any more.' : `It stands so: ${stateText(now)}.`}`)
+    return 1
+  }
+  if (options.values.json === true) terminal.out(messageJson(after))
+  else terminal.out(`${after.id.toString('base64url')} ${done} Was: ${stateText(before)}. Is: ${stateText(after)}.`)
+  return 0
+}
+
+/** Which state is said: what waits anyway, what may have been done, and what was given up are three different things to change. */
+async function changeAll ({ options, inbox, terminal }: Desk, { name, done, of }: Change): Promise<number> {
+  if (options.positionals.length > 0) throw new StartError('Say one message, or --all with a filter.', 2)
+  const state = readMessageState(required(options, 'state'))
+  if (!OPEN_STATES.includes(state)) throw new StartError(`--state is one of ${OPEN_STATES.join(', ')} with --all: nothing else can be changed.`, 2)
+  const filter = filterOf(options, BULK_DEFAULT)
+  const changed = await of(inbox)(filter, whoAndWhy(options))
+  changed.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`) })
+  if (changed.length === 0) terminal.err('No messages.')
+  else if (changed.length === filter.limit) terminal.err(`As many as --limit says (${filter.limit}); ${state === 'waiting' && name === 'retry' ? 'there may be more, for a larger --limit or a narrower filter' : 'there may be more, for the same command'}.`)
+  return 0
+}
+
+function filterOf (options: Options, limit: number): MessageFilter {
+  const [key, route, state, older] = [textOption(options, 'key'), textOption(options, 'route'), textOption(options, 'state'), textOption(options, 'older-than')]
+  return {
+    ...(key !== undefined && { keyHash: keyHash(key) }),
+    ...(route !== undefined && { route }),
+    ...(state !== undefined && { state: readMessageState(state) }),
+    ...(older !== undefined && { olderMs: readAge(older) }),
+    limit: wholeNumber(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? limit
+  }
+}
+
+function readAge (text: string): number {
+  const ms = parseDuration(text)
+  if (ms === null || ms === 0) throw new StartError('--older-than is a duration: 15m, 2h, 7d.', 2)
+  return ms
+}
+
+async function find ({ options, inbox }: Desk): Promise<MessageDetail> {
+  const [text] = options.positionals
+  if (text === undefined) throw new StartError('Say which message: its id, as `inbox list` prints it.', 2)
+  const [message] = await inbox.list({ id: readId(text, 'message'), limit: 1 })
+  if (message === undefined) throw new StartError(`There is no message ${text}.`)
+  return message
+}

@@ -1,0 +1,90 @@
+/** Messages as an operator reads and names them. Never a body, never a credential, never a key that the route did not ask to keep. */
+import { maskHeader } from '../config/print.ts'
+import { pairs } from '../core/lines.ts'
+import { MESSAGE_STATES } from '../core/message.ts'
+import type { MessageDetail, MessageState } from '../core/message.ts'
+import { StartError } from '../errors.ts'
+import { textOrNull, timeText } from './record-text.ts'
+
+export function readMessageState (text: string): MessageState {
+  const state = MESSAGE_STATES.find((known) => known === text)
+  if (state === undefined) throw new StartError(`--state is one of ${MESSAGE_STATES.join(', ')}.`, 2)
+  return state
+}
+
+/** One line a message. */
+export function messageLine (message: MessageDetail): string {
+  const { about } = message
+  const came = message.error ?? (message.status === null ? '' : `HTTP_${message.status}`)
+  return `${message.id.toString('base64url')}  ${message.state.padEnd(10)}  ${String(message.attempt).padStart(3)}  ${timeText(message.receivedAtMs)}  ${about.route}  ${about.method} ${about.path}${came === '' ? '' : `  ${came}`}`
+}
+
+/** Everything that is known of one message, a member a line, in the order in which one asks. */
+export function messageLines (message: MessageDetail): string[] {
+  const { about, answer } = message
+  const members: Array<[name: string, value: string | number | null]> = [
+    ['id', message.id.toString('base64url')],
+    ['state', message.state],
+    ['error', message.error],
+    ['last status', message.status],
+    ['attempt', message.attempt],
+    ['tries', message.tries],
+    ['route', about.route],
+    ['request', `${about.method} ${about.path}`],
+    ['request body', `${message.bytes} bytes`],
+    ['request id', about.requestId],
+    ['gateway', about.instance],
+    ['key', about.keyText],
+    ['key hash', about.keyHash.toString('base64url')],
+    ['fingerprint', `${message.fingerprint.value.toString('base64url')} (algorithm ${message.fingerprint.alg})`],
+    ['ordered', message.ordered ? 'yes' : 'no'],
+    ['received', timeText(message.receivedAtMs)],
+    ['due', textOrNull(message.dueAtMs)],
+    ['settled', textOrNull(message.settledAtMs)],
+    ['expires', textOrNull(message.expiresAtMs)],
+    ['answer', answer === null ? null : `${answer.status}, body of ${answer.body.length} bytes`],
+    ...shown(message).map(([name, value]): [string, string] => ['answer header', `${name}: ${value}`])
+  ]
+  return members.flatMap(([name, value]) => value === null ? [] : [`${`${name}:`.padEnd(15)}${value}`])
+}
+
+/** For programs: the same. */
+export function messageJson (message: MessageDetail): string {
+  const { about, answer, fingerprint } = message
+  return JSON.stringify({
+    id: message.id.toString('base64url'),
+    state: message.state,
+    error: message.error,
+    lastStatus: message.status,
+    attempt: message.attempt,
+    tries: message.tries,
+    route: about.route,
+    method: about.method,
+    path: about.path,
+    requestBytes: message.bytes,
+    requestId: about.requestId,
+    instance: about.instance,
+    key: about.keyText,
+    keyHash: about.keyHash.toString('base64url'),
+    fingerprint: { alg: fingerprint.alg, value: fingerprint.value.toString('base64url') },
+    ordered: message.ordered,
+    receivedAt: timeText(message.receivedAtMs),
+    dueAt: textOrNull(message.dueAtMs),
+    settledAt: textOrNull(message.settledAtMs),
+    expiresAt: textOrNull(message.expiresAtMs),
+    answer: answer === null ? null : { status: answer.status, headers: shown(message), bodyBytes: answer.body.length }
+  })
+}
+
+/** What stands there, when something was refused. */
+export function stateText ({ state, attempt, error }: MessageDetail): string {
+  return `state ${state}, attempt ${attempt}${error === null ? '' : `, ${error}`}`
+}
+
+/** As the terminal may have them: a consumer may put anything into a value. */
+function shown ({ answer }: MessageDetail): Array<[name: string, value: string]> {
+  return answer === null ? [] : Array.from(pairs(answer.headers), ([name, value]) => [name, maskHeader(value, name).replace(NOT_SHOWN, '?')])
+}
+
+// eslint-disable-next-line no-control-regex -- these are what is replaced
+const NOT_SHOWN = /[\x00-\x1f\x7f-\x9f]/g

@@ -1,0 +1,281 @@
+/**
+ * The inbox's door: a request becomes a message, durably, and its sender is told so (202). By itself where the route is an
+ * inbox; in the place of a sending, under the record's claim, where a client of the route may ask for it. An acceptance is
+ * idempotent by its id: whatever was lost on the way, the same request again finds its message.
+ */
+import { isAcceptance, messageGroup, messageScope } from '../core/acceptance.ts'
+import { sameRequest } from '../core/fingerprint.ts'
+import { guardedRequestHeaders } from '../core/headers.ts'
+import { findValues } from '../core/json-pointer.ts'
+import { bodyValue, headerText } from '../core/key-values.ts'
+import type { Value } from '../core/key-values.ts'
+import type { MessageDetail, NewMessage } from '../core/message.ts'
+import type { InboxPolicy } from '../core/policy.ts'
+import { withoutAsync } from '../core/prefer.ts'
+import type { Fingerprint } from '../core/record.ts'
+import { verifiedField, verifySignature } from '../core/signature.ts'
+import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
+import type { AcceptResult, UpstreamResult } from '../ports.ts'
+import type { Execution, Visit } from './execution.ts'
+import type { Gateway } from './gateway.ts'
+import { rejected } from './outcome.ts'
+import type { Outcome, Rejected } from './outcome.ts'
+import { OUT_OF_PATIENCE, within } from './patience.ts'
+
+/** One event of a request: all of it, or (`batch: split`) one of several. */
+export interface Part extends Pick<Visit, 'id' | 'name' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> { readonly claim: Pick<Visit['claim'], 'fingerprint'> }
+
+interface Made { readonly part: Part, readonly message: NewMessage }
+
+// ---------------------------------------------------------------- mode inbox
+
+/** All of `parts`, or none of them. */
+export async function accept (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome> {
+  const refusal = doorRefusal(gateway, visit, parts)
+  if (refusal !== null) return refusal
+  const made = parts.map(part => ({ part, message: messageOf(visit, part) }))
+  const startedAtMs = gateway.world.clock.monotonicMs()
+  try {
+    return isFull(gateway, visit, parts) ? await acceptedBefore(gateway, visit, parts) : await acceptAll(gateway, visit, made)
+  } catch (error) {
+    return failed(gateway, visit, error)
+  } finally {
+    visit.steps.claimMs = gateway.world.clock.monotonicMs() - startedAtMs
+  }
+}
+
+/** A full inbox takes nothing new; what it has taken it has. */
+async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly Part[]): Promise<Outcome> {
+  const found = await Promise.all(parts.map(async part => gateway.world.inbox.look(part.id)))
+  for (const [index, message] of found.entries()) {
+    if (message === null) return rejected('overloaded')
+    const judged = judge(visit, parts[index] as Part, message)
+    if (judged !== 'same') return { kind: judged === 'different' ? 'mismatch' : 'unknown', timedOut: false }
+  }
+  return accepted(visit, parts, false)
+}
+
+async function acceptAll (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<Outcome> {
+  let isNew = false
+  for (let open = made; open.length > 0;) {
+    const results = await write(gateway, visit, open)
+    if (results === OUT_OF_PATIENCE) return { kind: 'unavailable', inDoubt: true }
+    const foreign = open.filter(({ message }, index) => isForeign(results[index], message.fingerprint))
+    if (foreign.length === 0) {
+      isNew ||= results.some(({ kind }) => kind === 'accepted')
+      break
+    }
+    for (const [index, { part }] of open.entries()) {
+      const result = results[index]
+      const judged = result?.kind === 'seen' ? judge(visit, part, result.message) : 'same'
+      if (judged !== 'same') return { kind: judged === 'different' ? 'mismatch' : 'unknown', timedOut: false }
+    }
+    // With one of them under another fingerprint that is as good, none was written: the others once more, without it.
+    open = open.filter(each => !foreign.includes(each))
+  }
+  return accepted(visit, made.map(({ part }) => part), isNew)
+}
+
+/** As the store compares: to the byte. */
+function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprint): boolean {
+  return result?.kind === 'seen' && (result.message.fingerprint.alg !== alg || !result.message.fingerprint.value.equals(value))
+}
+
+function accepted (visit: Visit, parts: readonly Part[], isNew: boolean): Outcome {
+  return { kind: 'accepted', names: parts.map(({ name }) => name), isNew, preferred: visit.deferred }
+}
+
+/** The statement goes on behind whoever has stopped waiting for it, and the body is held until it ends. */
+async function write (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<AcceptResult[] | typeof OUT_OF_PATIENCE> {
+  const { clock, claimWithinMs } = gateway.world
+  visit.holding.share()
+  const writing = written(gateway, visit, made).finally(() => { visit.holding.release() })
+  return within(clock, claimWithinMs, writing)
+}
+
+async function written (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<AcceptResult[]> {
+  const { inbox } = gateway.world
+  const [first] = made
+  const results = made.length === 1 && first !== undefined ? [await inbox.accept(first.message)] : await inbox.acceptAll(made.map(({ message }) => message))
+  const none = made.some(({ message }, index) => isForeign(results[index], message.fingerprint))
+  for (const [index, { message }] of made.entries()) if (!none && results[index]?.kind === 'accepted') note(gateway, visit, message)
+  return results
+}
+
+function note (gateway: Gateway, visit: Visit, { request }: NewMessage): void {
+  gateway.depths.accepted(visit.route.name, request.body.length)
+  gateway.onMessage()
+}
+
+function failed (gateway: Gateway, visit: Visit, error: unknown): Outcome {
+  const inDoubt = mayHaveCome(error)
+  gateway.world.log.warn({ record: visit.name, route: visit.route.name, error: error instanceof Error ? error.message : String(error), inDoubt }, 'a message was not accepted, or nobody knows')
+  return error instanceof StoreOverloaded ? rejected('overloaded') : { kind: 'unavailable', inDoubt }
+}
+
+function mayHaveCome (error: unknown): boolean {
+  return error instanceof StoreUnavailable && error.inDoubt
+}
+
+// ---------------------------------------------------------------- async: allowed
+
+export type Taken =
+  | { readonly kind: 'accepted', readonly isNew: boolean }
+  /** Another request's message stands under this key. */
+  | { readonly kind: 'taken-by-another' }
+
+/** Nothing was written, and nothing was sent. */
+export const INBOX_UNREACHED = 'INBOX'
+
+/** Between two tries of an acceptance that may have been made. */
+const RETRY_FIRST_MS = 100
+const RETRY_LONGEST_MS = 2_000
+
+/**
+ * With the claim won, the inbox is looked at, whichever way this request goes: a message may stand there though its record
+ * has ended, lapsed or been released. null: it is sent. `maySend`: the lease is believed.
+ */
+export async function acceptClaimed (gateway: Gateway, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken | null> {
+  const { visit } = execution
+  if (visit.deferred) return acceptInPlace(gateway, execution, maySend)
+  try {
+    const message = await gateway.world.inbox.look(visit.id)
+    return message === null ? null : taken(visit, { kind: 'seen', message })
+  } catch (error) {
+    return unreached(gateway, visit, error)
+  }
+}
+
+/**
+ * An acceptance in doubt is made again until the store says what there is: it is the same message. Who waits is told after
+ * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox.
+ */
+async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
+  const { visit } = execution
+  const { clock, claimWithinMs, inbox } = gateway.world
+  const message = messageOf(visit, visit)
+  const cancelTimer = clock.after(claimWithinMs, () => { execution.ending.resolve({ kind: 'unavailable', inDoubt: true }) })
+  let inDoubt = false
+  try {
+    for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
+      if (!maySend()) return inDoubt ? { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null } : { kind: 'unsent', code: 'LEASE' }
+      try {
+        const result = await inbox.accept(message)
+        if (result.kind === 'accepted') note(gateway, visit, message)
+        return taken(visit, result)
+      } catch (error) {
+        inDoubt ||= mayHaveCome(error)
+        if (!inDoubt) return unreached(gateway, visit, error)
+      }
+      execution.ending.resolve({ kind: 'unavailable', inDoubt: true })
+      await gateway.pause(pauseMs)
+      if (gateway.stopped) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
+    }
+  } finally {
+    cancelTimer()
+  }
+}
+
+function taken (visit: Visit, result: AcceptResult): Taken {
+  if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
+  return judge(visit, visit, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
+}
+
+function unreached (gateway: Gateway, visit: Visit, error: unknown): UpstreamResult {
+  gateway.world.log.warn({ record: visit.name, route: visit.route.name, error: error instanceof Error ? error.message : String(error) }, 'the inbox does not answer; nothing was sent')
+  return { kind: 'unsent', code: INBOX_UNREACHED }
+}
+
+/**
+ * What the record says, in the inbox's words. Where the record does not say that there is a message (its gateway died
+ * between the message and the record's settle), the inbox is asked before anybody is told "in flight" or "not known".
+ */
+export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outcome): Promise<Outcome> {
+  switch (outcome.kind) {
+    case 'accepted': return { ...outcome, preferred: visit.deferred }
+    case 'executed':
+    case 'replayed': return isAcceptance(outcome.answer, visit.name) ? accepted(visit, [visit], false) : outcome
+    case 'in-flight':
+    case 'mismatch':
+    case 'not-kept':
+    case 'unknown': {
+      const message = await gateway.world.inbox.look(visit.id).catch(() => null)
+      return message !== null && judge(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome
+    }
+    default: return outcome
+  }
+}
+
+// ---------------------------------------------------------------- the message
+
+/**
+ * Before anything is written: who signed it (`inbox.verify`), and in which order it stands. The one place for what a sender
+ * has to show; null: it may come in.
+ */
+export function doorRefusal (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Rejected | null {
+  const { verify } = inboxOf(visit)
+  const verified = verify === null ? null : verifySignature(verify, visit.rawHeaders, visit.asked.body, gateway.world.clock.wallMs())
+  if (verified?.kind === 'bad') return rejected('signature-invalid', `${verified.detail} Nothing was accepted.`)
+  const unfit = parts.map(part => orderValue(visit, part)).find(order => order.kind === 'unfit')
+  return unfit === undefined ? null : rejected('bad-request', `The value by which messages of this route are ordered ${unfit.why}. Nothing was accepted.`)
+}
+
+export function isFull (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): boolean {
+  return gateway.depths.full(visit.route.name, inboxOf(visit), { messages: parts.length, bytes: parts.reduce((sum, { asked }) => sum + asked.body.length, 0) })
+}
+
+/** Mismatch is what the route says it is: with `replay` any request is answered by what there is. */
+function judge (visit: Visit, part: Part, message: MessageDetail): 'same' | 'different' | 'unknown' {
+  const comparison = sameRequest(part.asked, part.claim.fingerprint, message.fingerprint)
+  return comparison === 'different' && visit.route.idempotency.onMismatch.action === 'replay' ? 'same' : comparison
+}
+
+/** The request as its consumer gets it, made once: a later delivery is the same to the byte. */
+function messageOf (visit: Visit, part: Part): NewMessage {
+  const { route, requestId, forwarded } = visit
+  const { key, forwardKey, unknown } = route.idempotency
+  const { onDead, deadRetentionMs, verify } = inboxOf(visit)
+  const order = orderValue(visit, part)
+  const { method, target, body } = part.asked
+  return {
+    id: part.id,
+    fingerprint: part.claim.fingerprint,
+    scopeHash: messageScope(visit.scope),
+    group: order.kind === 'value' ? messageGroup(route.name, order.text) : null,
+    holds: unknown !== 'retry',
+    stops: onDead === 'stop-group',
+    keepMs: part.retentionMs,
+    deadKeepMs: deadRetentionMs,
+    request: {
+      method,
+      target,
+      headers: [...guardedRequestHeaders(visit.deferred ? withoutAsync(part.rawHeaders) : part.rawHeaders, {
+        record: null,
+        requestId,
+        keyHeader: key.header,
+        forwardKey,
+        host: route.upstream.host,
+        forwarded,
+        extra: route.upstream.requestHeaders,
+        bodyBytes: body.length
+      }), ...verify === null ? [] : verifiedField(verify)],
+      body
+    },
+    about: part.about()
+  }
+}
+
+/** Of a message without it there is none before and none behind. */
+function orderValue (visit: Visit, { asked: { body } }: Part): Value {
+  const { order } = inboxOf(visit)
+  if (order === null) return { kind: 'none' }
+  if (order.kind === 'header') return headerText(order.name, visit.rawHeaders)
+  const [found = { kind: 'none' as const }] = findValues(body, [order.pointer])
+  return bodyValue(new Map([[order.pointer, found]]), order.pointer)
+}
+
+function inboxOf ({ route }: Visit): InboxPolicy {
+  const { inbox } = route.idempotency
+  if (inbox === null) throw new Error(`route ${route.name} has no inbox`)
+  return inbox
+}

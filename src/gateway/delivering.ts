@@ -1,0 +1,168 @@
+/**
+ * One delivery of a message: it is sent to its route's upstream, the answer is judged, the store is told. At least once:
+ * whoever cannot tell the store leaves the message to the next worker.
+ */
+import { keptHeaders, answerHeaders } from '../core/headers.ts'
+import { fateOf } from '../core/delivery.ts'
+import type { Sent } from '../core/delivery.ts'
+import type { Delivery, Fate } from '../core/message.ts'
+import { endedAs } from '../core/pacing.ts'
+import type { Ended } from '../core/pacing.ts'
+import type { IdempotencyPolicy, UpstreamPolicy } from '../core/policy.ts'
+import type { Answer, RawHeaders } from '../core/record.ts'
+import { StoreRejected } from '../errors.ts'
+import type { DeliveryResult, Sending, UpstreamResult } from '../ports.ts'
+import type { Gateway } from './gateway.ts'
+import type { WorkerLease } from './worker-leases.ts'
+import type { InboxRoute } from './world.ts'
+
+/** First and longest pause between two tries to tell the store: short enough for a restart, long enough for an outage. */
+const RETRY_FIRST_MS = 100
+const RETRY_LONGEST_MS = 2_000
+/** Our trouble, not the consumer's: the message was not sent, and its next turn is at once. */
+const OURS: ReadonlySet<string> = new Set(['LEASE', 'DRAIN', 'CLOSED'])
+
+export interface DeliveryEnd {
+  /** What it says of the consumer; null: nothing, it was not asked. */
+  readonly ended: Ended | null
+  /** It is due again then; null: not, or not for us to say. */
+  readonly againInMs: number | null
+}
+
+/** `noteEnd` is called once the message is settled, with the rest of a long answer perhaps still to be read. Resolves when nothing is under way. */
+export async function deliver (gateway: Gateway, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
+  const { clock } = gateway.world
+  const beganAtMs = clock.monotonicMs()
+  let answerBytes = 0
+  const sending = send(gateway, lease, route, delivery, bytes => {
+    if (!gateway.buffered.reserve(bytes)) return false
+    answerBytes += bytes
+    return true
+  })
+  const cut = (): void => { sending.cancel('DRAIN', false) }
+  const cancelTimer = clock.after(route.upstream.timeoutMs, () => { sending.cancel('UPSTREAM_TIMEOUT', true) })
+  gateway.deliveries.add(cut)
+  try {
+    const result = await sending.result
+    const ms = clock.monotonicMs() - beganAtMs
+    const sent = sentOf(result)
+    const ours = sent.kind === 'unsent' && OURS.has(sent.code)
+    const fate = ours ? { kind: 'again', inMs: 0, status: null, error: sent.code } as const : judged(gateway, route, delivery, sent, ms)
+    const settled = await settle(gateway, route, delivery, fate)
+    tell(gateway, delivery, fate, settled, ms)
+    noteEnd({ ended: ours ? null : endedAs(sent, fate, clock.wallMs()), againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null })
+    if (result.kind === 'stream') await readOn(result.body)
+  } finally {
+    cancelTimer()
+    gateway.buffered.release(answerBytes)
+    gateway.deliveries.delete(cut)
+  }
+}
+
+// ---------------------------------------------------------------- sending
+
+function send (gateway: Gateway, lease: WorkerLease, { upstream, idempotency: { keep } }: InboxRoute, { token, request }: Delivery, reserve: (bytes: number) => boolean): Sending {
+  return gateway.world.upstream.send({
+    upstream,
+    method: request.method,
+    target: request.target,
+    headers: [...withStatic(request.headers, upstream.requestHeaders), 'Onceway-Key', token.id.toString('base64url'), 'Idempotency-Attempt', String(token.attempt)],
+    body: request.body,
+    responseBytesMax: keep.responseBytesMax,
+    reserve
+  }, () => !gateway.stopped && lease.believed(gateway.world.clock))
+}
+
+/** The upstream's static fields as they are now: a credential may have changed since the message was accepted. */
+function withStatic (headers: RawHeaders, fields: UpstreamPolicy['requestHeaders']): string[] {
+  const names = new Set(fields.map(([name]) => name.toLowerCase()))
+  const sent: string[] = []
+  for (let at = 0; at + 1 < headers.length; at += 2) if (!names.has((headers[at] ?? '').toLowerCase())) sent.push(headers[at] ?? '', headers[at + 1] ?? '')
+  return [...sent, ...fields.flat()]
+}
+
+function sentOf (result: UpstreamResult): Sent {
+  switch (result.kind) {
+    case 'answer': return result
+    case 'stream': return { kind: 'head', answer: { status: result.status, headers: result.headers, body: Buffer.alloc(0) } }
+    case 'lost':
+    case 'unsent': return { kind: result.kind, code: result.code }
+  }
+}
+
+/** A consumer that answers at length may be at work meanwhile: it is heard out, for as long as the upstream's time-out says. */
+async function readOn (body: AsyncIterable<Buffer>): Promise<void> {
+  try {
+    for await (const chunk of body) void chunk
+  } catch {
+    // It was judged by its head.
+  }
+}
+
+// ---------------------------------------------------------------- what it came to
+
+function judged (gateway: Gateway, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: Sent, ms: number): Fate {
+  const { clock, random } = gateway.world
+  const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
+  return asKept(fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox), idempotency)
+}
+
+const CHANCE_BYTES = 4
+const CHANCES = 2 ** (8 * CHANCE_BYTES)
+
+/** With the fields of its answer that are kept anywhere. */
+function asKept (fate: Fate, { keep }: IdempotencyPolicy): Fate {
+  if ((fate.kind !== 'delivered' && fate.kind !== 'dead') || fate.answer === null) return fate
+  const answer: Answer = { ...fate.answer, headers: keptHeaders(answerHeaders(fate.answer.headers), keep) }
+  return { ...fate, answer }
+}
+
+/** overtaken: it is somebody else's by now. abandoned: the process ends before the store has answered. */
+type Settled = 'settled' | 'overtaken' | 'abandoned'
+
+/** Goes on for as long as the process lives: the name is kept alive meanwhile, and a message that is told late is one that is not sent twice. */
+async function settle (gateway: Gateway, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
+  const { inbox, meter, log } = gateway.world
+  let fate = wanted
+  for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
+    try {
+      return await inbox.settle(token, fate) ? 'settled' : 'overtaken'
+    } catch (error) {
+      meter.settleRetried(route.name)
+      log.warn({ record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: error instanceof Error ? error.message : String(error) }, 'what a delivery came to could not be stored; trying again')
+      // P7: content that the store can never take is not kept.
+      if (error instanceof StoreRejected && 'answer' in fate) fate = { ...fate, answer: null }
+      if (gateway.stopped) return 'abandoned'
+      await gateway.pause(pauseMs)
+    }
+  }
+}
+
+// ---------------------------------------------------------------- what is told
+
+function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number): void {
+  const { meter, log } = gateway.world
+  const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
+  if (result !== 'abandoned') meter.delivery(route, result, ms)
+  if (settled === 'settled' && fate.kind !== 'again') meter.deliveryTries(route, tries)
+  const line = {
+    record: token.id.toString('base64url'),
+    route,
+    requestId,
+    attempt: token.attempt,
+    tries,
+    result,
+    status: fate.kind === 'held' ? null : fate.status,
+    ...fate.kind !== 'delivered' && { error: fate.error },
+    ...fate.kind === 'again' && { inMs: fate.inMs },
+    ms: Math.round(ms)
+  }
+  switch (result) {
+    case 'delivered': return log.info(line, 'message delivered')
+    case 'again': return log.info(line, 'message not delivered; it will be tried again')
+    case 'abandoned': return log.warn(line, 'what a delivery came to could not be stored before the end of this process: the message is delivered again')
+    case 'overtaken': return log.warn(line, 'a delivery ended after its message had been taken over')
+    case 'held': return log.error(line, 'it is not known whether the consumer has this message: it is held until somebody says so')
+    case 'dead': return log.error(line, 'message given up: it is dead until somebody says so')
+  }
+}

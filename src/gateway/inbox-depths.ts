@@ -1,0 +1,46 @@
+/**
+ * How much is in each route's inbox: what the store last said, and what this process has accepted since it was asked. Other
+ * processes' acceptances show with the next word of the store, so that a bound may be passed by what all of them take in a
+ * second.
+ */
+import type { Depth } from '../core/message.ts'
+import type { InboxPolicy } from '../core/policy.ts'
+
+interface Held { readonly messages: number, readonly bytes: number }
+
+const NOTHING: Held = { messages: 0, bytes: 0 }
+
+export class InboxDepths {
+  #told: ReadonlyMap<string, Held> = new Map()
+  /** Accepted before the question that is under way: its answer may count them or not. */
+  #before = new Map<string, Held>()
+  #since = new Map<string, Held>()
+
+  /** The store is being asked now. */
+  asking (): void {
+    for (const [route, { messages, bytes }] of this.#since) count(this.#before, route, messages, bytes)
+    this.#since = new Map()
+  }
+
+  told (depths: readonly Depth[]): void {
+    this.#told = new Map(depths.map(({ route, waiting, delivering, held, bytes }) => [route, { messages: waiting + delivering + held, bytes }]))
+    this.#before = new Map()
+  }
+
+  accepted (route: string, bytes: number): void {
+    count(this.#since, route, 1, bytes)
+  }
+
+  /** There is no room for these. */
+  full (route: string, { depthMax, bytesMax }: Pick<InboxPolicy, 'depthMax' | 'bytesMax'>, adding: Held): boolean {
+    const parts = [this.#told, this.#before, this.#since].map(held => held.get(route) ?? NOTHING)
+    const messages = parts.reduce((sum, part) => sum + part.messages, 0)
+    const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
+    return messages + adding.messages > depthMax || bytes + adding.bytes > bytesMax
+  }
+}
+
+function count (held: Map<string, Held>, route: string, messages: number, bytes: number): void {
+  const known = held.get(route) ?? NOTHING
+  held.set(route, { messages: known.messages + messages, bytes: known.bytes + bytes })
+}

@@ -1,0 +1,139 @@
+/**
+ * A request that holds several events, as the messages that it becomes: each with its own identity, found in its own body, or
+ * none of them. Reads and decides; the door (which stores them in one transaction) writes.
+ */
+import { itemsType, splitBatch } from '../core/batch.ts'
+import type { Batch, BatchItem } from '../core/batch.ts'
+import { fingerprintOf } from '../core/fingerprint.ts'
+import { keyHash, recordId } from '../core/identity.ts'
+import { findKey } from '../core/key-sources.ts'
+import type { FoundKey, Keyed, KeySource } from '../core/key-sources.ts'
+import { headerValue, pairs } from '../core/lines.ts'
+import type { GuardedRoute } from '../core/policy.ts'
+import type { Fingerprint, RawHeaders } from '../core/record.ts'
+import type { Part } from './accepting.ts'
+import type { Visit } from './execution.ts'
+import { rejected } from './outcome.ts'
+import type { Rejected } from './outcome.ts'
+
+/** What of a request its events are made of; `nowMs` as {@link Keyed} has it. */
+export interface Splittable {
+  readonly route: GuardedRoute
+  readonly method: string
+  readonly target: string
+  readonly rawHeaders: RawHeaders
+}
+
+/** One event, as if the sender had sent it alone. */
+export interface SplitMessage {
+  readonly key: string
+  readonly source: KeySource | null
+  readonly fingerprint: Fingerprint
+  /** The batch's, with the media type of one event. */
+  readonly rawHeaders: RawHeaders
+  readonly body: Buffer
+}
+
+export type Split =
+  /** Not several: it goes on as any request. */
+  | { readonly kind: 'one' }
+  /** In their order; what is there twice is there once. */
+  | { readonly kind: 'several', readonly messages: readonly [SplitMessage, ...SplitMessage[]] }
+  /** None is accepted. */
+  | { readonly kind: 'refused', readonly outcome: Rejected }
+
+/**
+ * The key as the head has it, in place of findKey: whether a batch of CloudEvents has one is for its events to say, where
+ * the route takes it apart.
+ */
+export function headKey (request: Splittable, nowMs: Keyed['nowMs']): FoundKey {
+  const { key, inbox } = request.route.idempotency
+  const rawHeaders = inbox?.batch === 'split' ? headersOfItem(request.rawHeaders, itemsType(request.rawHeaders)) : request.rawHeaders
+  return findKey(key, { rawHeaders, target: request.target, match: request.route.match, nowMs }, null)
+}
+
+/**
+ * Before the body is asked for a key: a preset's might be the first event's, or take the whole for nothing of ours. A key in
+ * the head is the whole request's, which then is one message, whatever is in it.
+ */
+export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['nowMs']): Split {
+  const { inbox: policy, inboxFor } = request.route.idempotency
+  // A client that asks for the inbox is answered for one request.
+  if (policy === null || inboxFor === 'asked' || headKey(request, nowMs).kind !== 'body') return ONE
+  const batch = splitBatch(request.rawHeaders, body)
+  if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
+  if (batch.kind === 'bad') return refused(rejected('bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
+  if (policy.batch === 'refuse') return refused(rejected('key-invalid', `The request holds ${batch.items.length} events, which have no identity together. Send them one by one. ${NONE_ACCEPTED}`))
+  return messagesOf(request, batch.items, nowMs)
+}
+
+/** Where arrays are not taken apart, one that no sender of events makes is a document like any other. */
+function holdsEvents (batch: Exclude<Batch, { kind: 'single' }>): boolean {
+  return batch.format !== 'array' && (batch.kind === 'bad' || batch.items.length > 1)
+}
+
+function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Keyed['nowMs']): Split {
+  const { route, method, target } = request
+  const { key: keyPolicy, fingerprint: fingerprintPolicy } = route.idempotency
+  // The same of every item, as its media type is.
+  const rawHeaders = headersOfItem(request.rawHeaders, items[0]?.contentType ?? null)
+  const messages = new Map<string, SplitMessage & { readonly index: number }>()
+  for (const [index, { body, contentType }] of items.entries()) {
+    const found = findKey(keyPolicy, { rawHeaders, target, match: route.match, nowMs }, body)
+    if (found.kind !== 'key') return refused(keyless(found, index))
+    const { key, source = null } = found
+    const fingerprint = fingerprintOf({ method, target, contentType, body }, fingerprintPolicy)
+    const first = messages.get(key)
+    if (first === undefined) messages.set(key, { key, source, fingerprint, rawHeaders, body, index })
+    else if (first.fingerprint.alg !== fingerprint.alg || !first.fingerprint.value.equals(fingerprint.value)) return refused(rejected('key-reused', `Items ${first.index} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`))
+  }
+  const [first, ...others] = Array.from(messages.values(), ({ index, ...message }) => message)
+  return first === undefined ? ONE : { kind: 'several', messages: [first, ...others] }
+}
+
+/** One event's share of a visit. */
+export function partOf (visit: Visit, { key, source, fingerprint, rawHeaders, body }: SplitMessage): Part {
+  const { route, scope } = visit
+  const { key: { store, windowMs }, retentionMs } = route.idempotency
+  const id = recordId(route.name, scope, key)
+  return {
+    id,
+    name: id.toString('base64url'),
+    asked: { ...visit.asked, contentType: headerValue(rawHeaders, 'content-type'), body },
+    rawHeaders,
+    claim: { fingerprint },
+    retentionMs: source?.kind === 'hash' ? windowMs : retentionMs,
+    about: () => ({ ...visit.about(), keyHash: keyHash(key), keyText: store === 'text' ? key : null })
+  }
+}
+
+const NONE_ACCEPTED = 'Nothing of this request was accepted.'
+
+function keyless (found: Exclude<FoundKey, { kind: 'key' }>, index: number): Rejected {
+  const here = `Item ${index} of the batch:`
+  switch (found.kind) {
+    case 'missing': return rejected('key-missing', `${here} ${found.detail} ${NONE_ACCEPTED}`)
+    case 'invalid': return rejected('key-invalid', `${here} ${found.detail} ${NONE_ACCEPTED}`)
+    case 'too-old': return rejected('key-too-old', `${here} ${found.detail} ${NONE_ACCEPTED}`)
+    case 'passes': return rejected('key-invalid', `${here} It is no event (${found.why}). ${NONE_ACCEPTED}`)
+    case 'absent':
+    case 'body': return rejected('key-missing', `${here} It has no key. ${NONE_ACCEPTED}`)
+  }
+}
+
+/** True of the whole body, and of none of its items. */
+const OF_THE_WHOLE: ReadonlySet<string> = new Set(['content-digest', 'repr-digest', 'digest', 'content-md5'])
+
+function headersOfItem (rawHeaders: RawHeaders, contentType: string | null): RawHeaders {
+  return [...pairs(rawHeaders)].flatMap(([name, value]) => {
+    const lower = name.toLowerCase()
+    if (OF_THE_WHOLE.has(lower)) return []
+    return [name, lower === 'content-type' ? contentType ?? value : value]
+  })
+}
+
+export const ONE: Split = { kind: 'one' }
+
+function refused (outcome: Rejected): Split {
+  return { kind: 'refused', outcome }
+}

@@ -1,0 +1,143 @@
+/**
+ * Under which name this process delivers messages, and whether it may still believe in it. A name is kept alive in the store;
+ * what was taken under it is this process's for as long as it was so without a break. After a break somebody else may have
+ * taken it over: the name then begins nothing any more, a new one is drawn, and the old one is kept alive only for what is
+ * under way under it.
+ */
+import { OWNER_BYTES } from '../core/record.ts'
+import type { Clock } from '../ports.ts'
+import type { ClockReading, Gateway } from './gateway.ts'
+
+/** How long a worker that is not heard of keeps what it has. */
+export const WORKER_LEASE_MS = 15_000
+export const WORKER_RENEW_MS = WORKER_LEASE_MS / 3
+/** What must be left at the last point before sending: covers the way from the check to the wire. */
+const MARGIN_MS = WORKER_LEASE_MS / 6
+/** How far wall and monotonic clock may part before the process is taken for one that was suspended. */
+const SUSPENDED_MS = MARGIN_MS / 4
+
+export class WorkerLease {
+  readonly owner: Buffer
+  /** Deliveries that were taken under it and have not ended. */
+  underWay = 0
+  #broken = false
+  #granted: ClockReading | null = null
+
+  constructor (owner: Buffer) {
+    this.owner = owner
+  }
+
+  /** E0, on the gateway's own clocks: the lease as it was granted is not over, nor nearly. */
+  believed (clock: Clock): boolean {
+    return !this.#broken && this.#left(clock) > MARGIN_MS
+  }
+
+  /** The store has taken a sign of life that was begun at `reading`. */
+  grant (reading: ClockReading, clock: Clock): void {
+    // It reached the store before the end of the one before it if its reply did; else nobody knows what happened between.
+    if (this.#granted !== null && this.#left(clock) <= 0) this.#broken = true
+    this.#granted = reading
+  }
+
+  /** Nothing begins under it any more. */
+  retire (): void {
+    this.#broken = true
+  }
+
+  get broken (): boolean { return this.#broken }
+
+  #left (clock: Clock): number {
+    if (this.#granted === null) return 0
+    const now = clock.monotonicMs()
+    // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
+    const suspended = Math.abs(clock.wallMs() - now - this.#granted.offsetMs) > SUSPENDED_MS
+    return suspended ? 0 : this.#granted.monotonicMs + WORKER_LEASE_MS - now
+  }
+}
+
+export class WorkerLeases {
+  readonly #gateway: Gateway
+  #current: WorkerLease | null = null
+  /** Broken ones with deliveries under way. */
+  readonly #old = new Set<WorkerLease>()
+  #renewing: Promise<WorkerLease> | null = null
+
+  constructor (gateway: Gateway) {
+    this.#gateway = gateway
+  }
+
+  /** One that is believed. Rejects while the store cannot be reached. */
+  async current (): Promise<WorkerLease> {
+    if (this.#current?.believed(this.#gateway.world.clock) === true) return this.#current
+    return this.#renew()
+  }
+
+  /** Every third of a lease. */
+  async keep (): Promise<void> {
+    if (this.#current !== null) await this.#renew()
+    for (const lease of this.#old) await this.#alive(lease)
+  }
+
+  /** It may have been given messages that nobody here knows of: once its deliveries are over, others take them from it. */
+  retire (lease: WorkerLease): void {
+    lease.retire()
+    if (this.#current === lease) this.#setAside(lease)
+  }
+
+  enter (lease: WorkerLease): void {
+    lease.underWay++
+  }
+
+  leave (lease: WorkerLease): void {
+    lease.underWay--
+    if (lease.underWay === 0 && this.#old.delete(lease)) this.#gateway.background(this.#gone(lease))
+  }
+
+  /** Whatever is under way still is given up. */
+  async end (): Promise<void> {
+    const leases = [...this.#old, ...this.#current === null ? [] : [this.#current]]
+    this.#current = null
+    this.#old.clear()
+    await Promise.all(leases.map(async lease => this.#gone(lease)))
+  }
+
+  async #renew (): Promise<WorkerLease> {
+    this.#renewing ??= this.#renewOnce().finally(() => { this.#renewing = null })
+    return this.#renewing
+  }
+
+  async #renewOnce (): Promise<WorkerLease> {
+    const { random, log } = this.#gateway.world
+    if (this.#current !== null) {
+      const lease = this.#current
+      await this.#alive(lease)
+      if (!lease.broken) return lease
+      if (this.#current === lease) {
+        log.warn({ deliveries: lease.underWay }, 'the inbox worker\'s lease was over before it could be renewed: what it had taken and not sent is left to others')
+        this.#setAside(lease)
+      }
+    }
+    const lease = new WorkerLease(random.bytes(OWNER_BYTES))
+    await this.#alive(lease)
+    this.#current = lease
+    return lease
+  }
+
+  #setAside (lease: WorkerLease): void {
+    this.#current = null
+    if (lease.underWay > 0) this.#old.add(lease)
+    else this.#gateway.background(this.#gone(lease))
+  }
+
+  async #alive (lease: WorkerLease): Promise<void> {
+    const { inbox, clock } = this.#gateway.world
+    const reading = this.#gateway.readClocks()
+    await inbox.alive(lease.owner, WORKER_LEASE_MS)
+    lease.grant(reading, clock)
+  }
+
+  /** Where the store cannot be told, the lease ends by itself. */
+  async #gone (lease: WorkerLease): Promise<void> {
+    await this.#gateway.world.inbox.gone(lease.owner).catch(() => {})
+  }
+}

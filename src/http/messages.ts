@@ -1,0 +1,56 @@
+/** GET /.well-known/onceway/messages/ID: how a message stands, before any route is looked for. The reply stays Fastify's. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import { MESSAGES_PATH } from '../core/acceptance.ts'
+import { askAgainSeconds, messageView } from '../core/message-view.ts'
+import { findMessage } from '../gateway/messages.ts'
+import type { FoundMessage } from '../gateway/messages.ts'
+import { rejected } from '../gateway/outcome.ts'
+import type { Rejected } from '../gateway/outcome.ts'
+import { parseTarget } from '../routing/target.ts'
+import { noteOwn } from './issuing.ts'
+import { hasClientCertificate } from './peer.ts'
+import { sendProblem } from './problem-reply.ts'
+import type { ServerOptions } from './server.ts'
+
+/** The id in that path, and in no other spelling of it; null: it is another path. */
+export function messageAskedFor ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
+  const target = parseTarget(method, url)
+  return target.kind === 'path' && target.path.startsWith(`${MESSAGES_PATH}/`) ? target.path.slice(MESSAGES_PATH.length + 1) : null
+}
+
+/** Any method: who asks otherwise than by GET or HEAD is told so. */
+export function tellMessage (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): void {
+  if (request.raw.method === 'GET' || request.raw.method === 'HEAD') {
+    void tell(request, reply, name, options)
+    return
+  }
+  void reply.header('allow', 'GET, HEAD')
+  if (!request.raw.complete) void reply.header('connection', 'close')
+  sendProblem(reply, 'bad-request', request.id, options.problemBaseUri, { status: 405, detail: 'How a message stands is asked by GET or HEAD.' })
+}
+
+/** Never rejects. */
+async function tell (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): Promise<void> {
+  const startedAt = performance.now()
+  const found = await lookedFor(request, name, options)
+  if (found.kind === 'rejected') sendProblem(reply, found.code, request.id, options.problemBaseUri, found.detail === undefined ? {} : { detail: found.detail })
+  else write(request, reply, found, options.gateway.world.clock.wallMs())
+  noteOwn(MESSAGES_PATH, request, reply.statusCode, found.kind === 'rejected' ? found.code : 'told', performance.now() - startedAt, options)
+}
+
+async function lookedFor ({ id, raw }: FastifyRequest, name: string, { gateway, log }: ServerOptions): Promise<FoundMessage | Rejected> {
+  try {
+    return await findMessage(gateway, { rawHeaders: raw.rawHeaders, clientCertificate: hasClientCertificate(raw), connection: raw.socket }, name)
+  } catch (error) {
+    log.error({ requestId: id, error: error instanceof Error ? error.stack : String(error) }, 'how a message stands could not be told')
+    return rejected('store-unavailable')
+  }
+}
+
+function write (request: FastifyRequest, reply: FastifyReply, { message }: FoundMessage, nowMs: number): void {
+  const seconds = askAgainSeconds(message, nowMs)
+  if (seconds !== null) void reply.header('retry-after', String(seconds))
+  void reply.code(200).header('content-type', 'application/json').header('cache-control', 'no-store').header('x-request-id', request.id)
+  void reply.send(Buffer.from(JSON.stringify(messageView(message))))
+}

@@ -1,0 +1,202 @@
+/**
+ * Accepting messages: inserted in the order of their ids, numbered in the order of their arrival. What stands there already
+ * is looked at; what is past makes room. Every statement is a transaction of its own, and bounds its lock waits.
+ */
+import { encodeHeaders } from '../../core/codec.ts'
+import type { MessageDetail, NewMessage } from '../../core/message.ts'
+import type { AcceptResult } from '../../ports.ts'
+import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
+import { lockLimit } from './claims.ts'
+import type { Session, Statement, Values } from './connections.ts'
+import { isUniqueViolation, RolledBack } from './faults.ts'
+import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
+
+/** `number`: the order of arrival in this process. */
+export interface Arrival { readonly message: NewMessage, readonly number: number, readonly headers: Buffer }
+
+/** Throws RangeError for headers that cannot have come off the wire: here, where no batch fails with it. */
+export function arrivalOf (message: NewMessage, number: number): Arrival {
+  return { message, number, headers: encodeHeaders(message.request.headers) }
+}
+
+/** Groups whose turn may have to be called, as hex: the statement saw one before the new message, or deleted one. */
+export type Groups = Set<string>
+
+/** What became of one item of a batch that as a whole was acknowledged. */
+type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
+
+/** A row may go between the insert that lost and the look, or be past. Each round is some round trips; a third in a row is no accident. */
+const ROUNDS_MAX = 3
+
+/** The first of its group is due at once; another one is for its group's turn. */
+const insertFromArrivals = (schema: string) => `with ${lockLimit(22)}, arrived as materialized (
+  select o.*, nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers') as number
+    from (select w.*, row_number() over (partition by w.group_id order by w.arrival) as place
+            from unnest($1::bytea[], $2::bigint[], $3::text[], $4::bytea[], $5::bool[], $6::bool[], $7::bigint[], $8::bigint[], $9::int[], $10::smallint[], $11::bytea[],
+                        $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[])
+                 as w (id, arrival, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
+                       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body)
+           cross join lock_limit
+           order by w.arrival) o
+)
+insert into ${schema}.messages (id, number, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
+       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body)
+select a.id, a.number, 'waiting', true, statement_timestamp(),
+       case when a.group_id is null or (a.place = 1 and not exists (select from ${schema}.messages m where m.group_id = a.group_id and m.blocks))
+            then statement_timestamp() end,
+       a.route, a.group_id, a.holds, a.stops, a.keep_ms, a.dead_keep_ms, a.bytes, a.fp_alg, a.fingerprint,
+       a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body
+  from arrived a
+ order by a.id`
+
+const MESSAGE_ACCEPT: Statement = {
+  name: 'message_accept',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => `${insertFromArrivals(schema)}
+on conflict (id) do nothing
+returning id, case when due_at is null then group_id end as behind`
+}
+
+/** A conflict undoes all of it. */
+const MESSAGE_ACCEPT_ALL: Statement = {
+  name: 'message_accept_all',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => `${insertFromArrivals(schema)}
+returning id, case when due_at is null then group_id end as behind`
+}
+
+/** `past`: counts as none. */
+const MESSAGE_LOOK: Statement = {
+  name: 'message_look',
+  writes: false,
+  text: (schema) => `select ${messageColumns('m')}, coalesce(m.expires_at <= statement_timestamp(), false) as past
+  from ${schema}.messages m where m.id = any ($1::bytea[])`
+}
+
+const MESSAGE_FORGET: Statement = {
+  name: 'message_forget',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => `with ${lockLimit(2)}, past as materialized (
+  select m.id from ${schema}.messages m cross join lock_limit
+   where m.id = any ($1::bytea[]) and m.expires_at <= statement_timestamp()
+   order by m.id
+     for update of m
+)
+delete from ${schema}.messages m using past where m.id = past.id
+returning case when m.blocks then m.group_id end as behind`
+}
+
+interface Inserted { readonly id: string, readonly behind: string | null }
+
+/** By id as hex. Past ones are not among them. */
+export async function lookAtMessages (session: Session, ids: readonly Buffer[]): Promise<Map<string, MessageDetail>> {
+  return (await look(session, ids)).standing
+}
+
+async function look (session: Session, ids: readonly Buffer[]): Promise<{ readonly standing: Map<string, MessageDetail>, readonly past: Buffer[] }> {
+  const rows = await session.run<MessageColumns & { readonly past: boolean }>(MESSAGE_LOOK, [byteas(ids)])
+  return {
+    standing: new Map(rows.filter(({ past }) => !past).map((row) => [hex(row.id), toMessage(row)])),
+    past: rows.filter(({ past }) => past).map(({ id }) => id)
+  }
+}
+
+/**
+ * The first insert is the batch's: if it fails, all of it fails. What is looked at, or made room for, after it is each
+ * item's own: it must not put in doubt what was already accepted.
+ */
+export async function acceptEach (session: Session, arrivals: readonly Arrival[], groups: Groups): Promise<Outcome[]> {
+  const outcomes = new Map<string, Outcome>()
+  let open = await insertOnce(session, arrivals, outcomes, groups)
+  try {
+    for (let round = 1; open.length > 0; round++) {
+      const { standing, past } = await look(session, open.map(({ message }) => message.id))
+      for (const [id, message] of standing) outcomes.set(id, { result: { kind: 'seen', message } })
+      open = open.filter((arrival) => !outcomes.has(idText(arrival)))
+      if (open.length === 0) break
+      if (round === ROUNDS_MAX) throw new RolledBack('message_accept', new Error('a message came and went between every insert and the look after it'))
+      await forget(session, past, groups)
+      open = await insertOnce(session, open, outcomes, groups)
+    }
+  } catch (error) {
+    for (const arrival of open) outcomes.set(idText(arrival), { error })
+  }
+  return arrivals.map((arrival) => outcomes.get(idText(arrival)) ?? { error: new Error('an acceptance without an outcome') })
+}
+
+async function insertOnce (session: Session, arrivals: readonly Arrival[], outcomes: Map<string, Outcome>, groups: Groups): Promise<readonly Arrival[]> {
+  const inserted = await session.run<Inserted>(MESSAGE_ACCEPT, [...valuesOf(arrivals), session.lockTimeout])
+  for (const { id } of inserted) outcomes.set(id, { result: { kind: 'accepted' } })
+  addGroups(groups, inserted)
+  return inserted.length === arrivals.length ? [] : arrivals.filter((arrival) => !outcomes.has(idText(arrival)))
+}
+
+/** All that is not there yet, in one statement that any conflict undoes; nothing, where another's request stands under one of the ids. */
+export async function acceptAll (session: Session, messages: readonly NewMessage[], groups: Groups): Promise<AcceptResult[]> {
+  for (let round = 1; ; round++) {
+    const { standing, past } = await look(session, messages.map(({ id }) => id))
+    const results = messages.map((message): AcceptResult => {
+      const found = standing.get(hex(message.id))
+      return found === undefined ? { kind: 'accepted' } : { kind: 'seen', message: found }
+    })
+    const isForeign = messages.some((message) => isOtherRequest(standing.get(hex(message.id)), message))
+    const missing = messages.filter(({ id }) => !standing.has(hex(id)))
+    if (isForeign || missing.length === 0) return results
+    await forget(session, past, groups)
+    try {
+      const inserted = await session.run<Inserted>(MESSAGE_ACCEPT_ALL, [...valuesOf(missing.map(arrivalOf)), session.lockTimeout])
+      addGroups(groups, inserted)
+      return results
+    } catch (error) {
+      if (!isUniqueViolation(error)) throw error
+      if (round === ROUNDS_MAX) throw new RolledBack('message_accept_all', error)
+    }
+  }
+}
+
+function isOtherRequest (found: MessageDetail | undefined, { fingerprint }: NewMessage): boolean {
+  return found !== undefined && (found.fingerprint.alg !== fingerprint.alg || !found.fingerprint.value.equals(fingerprint.value))
+}
+
+async function forget (session: Session, past: readonly Buffer[], groups: Groups): Promise<void> {
+  if (past.length === 0) return
+  addGroups(groups, await session.run<Pick<Inserted, 'behind'>>(MESSAGE_FORGET, [byteas(past), session.lockTimeout]))
+}
+
+export function addGroups (groups: Groups, rows: ReadonlyArray<{ readonly behind: string | null }>): void {
+  for (const { behind } of rows) if (behind !== null) groups.add(behind)
+}
+
+function valuesOf (arrivals: readonly Arrival[]): Values {
+  const messages = arrivals.map(({ message }) => message)
+  return [
+    byteas(messages.map(({ id }) => id)),
+    bigints(arrivals.map(({ number }) => number)),
+    texts(messages.map(({ about }) => about.route)),
+    byteas(messages.map(({ group }) => group)),
+    booleans(messages.map(({ holds }) => holds)),
+    booleans(messages.map(({ stops }) => stops)),
+    bigints(messages.map(({ keepMs }) => keepMs)),
+    bigints(messages.map(({ deadKeepMs }) => deadKeepMs)),
+    integers(messages.map(({ request }) => request.body.length)),
+    smallints(messages.map(({ fingerprint }) => fingerprint.alg)),
+    byteas(messages.map(({ fingerprint }) => fingerprint.value)),
+    byteas(messages.map(({ scopeHash }) => scopeHash)),
+    texts(messages.map(({ request }) => request.method)),
+    texts(messages.map(({ about }) => about.path)),
+    texts(messages.map(({ about }) => about.requestId)),
+    texts(messages.map(({ about }) => about.instance)),
+    byteas(messages.map(({ about }) => about.keyHash)),
+    texts(messages.map(({ about }) => about.keyText)),
+    byteas(messages.map(({ request }) => Buffer.from(request.target, 'latin1'))),
+    byteas(arrivals.map(({ headers }) => headers)),
+    byteas(messages.map(({ request }) => request.body))
+  ]
+}
+
+export function idText ({ message }: Pick<Arrival, 'message'>): string { return hex(message.id) }
+
+function hex (id: Buffer): string { return id.toString('hex') }

@@ -1,0 +1,138 @@
+/** What people, the sweeper and the bound of an inbox ask of messages. Every change by hand writes its audit row in the same statement. */
+import type { Depth, MessageDetail } from '../../core/message.ts'
+import type { MessageAudit, MessageFilter } from '../../ports.ts'
+import { lockLimit } from './claims.ts'
+import type { Session, Statement, Values } from './connections.ts'
+import type { Groups } from './inbox-accept.ts'
+import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
+
+/** $1 id $2 key hash $3 route $4 state $5 milliseconds, null: any; $6 limit. */
+const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea is null or m.key_hash = $2) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
+     and ($5::bigint is null or m.received_at <= statement_timestamp() - $5::bigint * interval '1 ms')
+     and (m.expires_at is null or m.expires_at > statement_timestamp())
+   order by m.number
+   limit $6`
+
+const MESSAGE_LIST: Statement = {
+  name: 'message_list',
+  writes: false,
+  text: (schema) => `select ${messageColumns('m')}
+  from ${schema}.messages m
+   where ${MATCHING}`
+}
+
+export async function listMessages (session: Session, filter: MessageFilter): Promise<MessageDetail[]> {
+  return (await session.run<MessageColumns>(MESSAGE_LIST, valuesOf(filter))).map(toMessage)
+}
+
+/**
+ * What is open, by hand: picked oldest first, locked in the order of the ids as settles and acceptances do, and tested again as it is then. What is
+ * being delivered is not picked, but may be met locked.
+ */
+const chosen = (schema: string) => `with ${lockLimit(9)}, picked as materialized (
+  select m.id from ${schema}.messages m
+   where m.state in ('waiting', 'held', 'dead') and ${MATCHING}
+), chosen as materialized (
+  select m.id, m.state, m.attempt, m.route, m.request_id from ${schema}.messages m cross join lock_limit
+   where m.id = any (array(select id from picked)) and m.state in ('waiting', 'held', 'dead') and ($4::text is null or m.state = $4)
+   order by m.id
+     for no key update of m
+), audited as (
+  insert into ${schema}.message_audit (action, message_id, state, attempt, route, request_id, who, why)
+  select $10, c.id, c.state, c.attempt, c.route, c.request_id, $7, $8 from chosen c
+)`
+
+/** One of a group waits for its turn, which is called afterwards. */
+const MESSAGE_RETRY: Statement = {
+  name: 'message_retry',
+  writes: true,
+  text: (schema) => `${chosen(schema)}
+update ${schema}.messages m
+   set state = 'waiting', tries = 0, blocks = true, due_at = case when m.group_id is null then clock_timestamp() end, settled_at = null, expires_at = null
+  from chosen c where m.id = c.id
+returning ${messageColumns('m')}, m.group_id, m.number::text`
+}
+
+const MESSAGE_DISCARD: Statement = {
+  name: 'message_discard',
+  writes: true,
+  text: (schema) => `${chosen(schema)}
+update ${schema}.messages m
+   set state = 'discarded', blocks = false, due_at = null, settled_at = clock_timestamp(), expires_at = clock_timestamp() + m.dead_keep_ms * interval '1 ms'
+  from chosen c where m.id = c.id
+returning ${messageColumns('m')}, m.group_id, m.number::text`
+}
+
+export async function retryMessages (session: Session, filter: MessageFilter, audit: MessageAudit, groups: Groups): Promise<MessageDetail[]> {
+  return change(session, MESSAGE_RETRY, 'retry', filter, audit, groups)
+}
+
+export async function discardMessages (session: Session, filter: MessageFilter, audit: MessageAudit, groups: Groups): Promise<MessageDetail[]> {
+  return change(session, MESSAGE_DISCARD, 'discard', filter, audit, groups)
+}
+
+type Changed = MessageColumns & { readonly group_id: Buffer | null, readonly number: string }
+
+async function change (session: Session, statement: Statement, action: string, filter: MessageFilter, { who, why }: MessageAudit, groups: Groups): Promise<MessageDetail[]> {
+  const rows = await session.run<Changed>(statement, [...valuesOf(filter), who, why, session.lockTimeout, action])
+  for (const { group_id: group } of rows) if (group !== null) groups.add(group.toString('hex'))
+  return rows.sort((one, other) => Number(one.number) - Number(other.number)).map(toMessage)
+}
+
+function valuesOf ({ id, keyHash, route, state, olderMs, limit }: MessageFilter): Values {
+  return [id ?? null, keyHash ?? null, route ?? null, state ?? null, olderMs === undefined ? null : Math.round(olderMs), limit]
+}
+
+/** Out of an index that knows nothing of what was delivered. */
+const MESSAGE_DEPTHS: Statement = {
+  name: 'message_depths',
+  writes: false,
+  text: (schema) => `select route, count(*) filter (where state = 'waiting')::int as waiting, count(*) filter (where state = 'delivering')::int as delivering,
+       count(*) filter (where state = 'held')::int as held, count(*) filter (where state = 'dead')::int as dead,
+       coalesce(sum(bytes) filter (where state <> 'dead'), 0)::float8 as bytes,
+       (extract(epoch from clock_timestamp() - min(received_at) filter (where state <> 'dead')) * 1000)::float8 as oldest_ms
+  from ${schema}.messages
+ where state <> 'delivered' and state <> 'discarded'
+ group by route`
+}
+
+export async function messageDepths (session: Session): Promise<Depth[]> {
+  const rows = await session.run<Omit<Depth, 'oldestMs'> & { readonly oldest_ms: number | null }>(MESSAGE_DEPTHS, [])
+  return rows.map(({ oldest_ms: oldestMs, ...depth }) => ({ ...depth, oldestMs }))
+}
+
+/** One that stopped its group lets it go on: nobody can ask for it again. */
+const MESSAGE_SWEEP: Statement = {
+  name: 'message_sweep',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => `with gone as materialized (
+  select id from ${schema}.messages
+   where expires_at <= statement_timestamp()
+   order by expires_at
+   limit $1
+     for update skip locked
+)
+delete from ${schema}.messages m using gone g where m.id = g.id
+returning case when m.blocks then m.group_id end as behind`
+}
+
+/** A worker that died long ago owns nothing: what it had was recovered, or is recovered without it as well. */
+const WORKER_SWEEP: Statement = {
+  name: 'worker_sweep',
+  writes: true,
+  text: (schema) => `with dead as materialized (
+  select owner from ${schema}.workers where alive_until < statement_timestamp() - interval '1 hour'
+   limit $1
+     for update skip locked
+)
+delete from ${schema}.workers w using dead d where w.owner = d.owner`
+}
+
+/** Returns how many messages. */
+export async function sweepMessages (session: Session, limit: number, groups: Groups): Promise<number> {
+  const rows = await session.run<{ behind: string | null }>(MESSAGE_SWEEP, [limit])
+  for (const { behind } of rows) if (behind !== null) groups.add(behind)
+  await session.run(WORKER_SWEEP, [limit])
+  return rows.length
+}

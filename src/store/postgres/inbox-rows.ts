@@ -1,0 +1,98 @@
+/** A message's columns as every reader asks for them, and the shapes that come of it. */
+import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
+import type { Delivery, MessageDetail, MessageState } from '../../core/message.ts'
+
+/** Times are the database's. */
+export function messageColumns (table: string): string {
+  return `${table}.id, ${table}.state, ${table}.fp_alg, ${table}.fingerprint, ${table}.scope_hash, ${table}.group_id is not null as ordered,
+       ${table}.attempt, ${table}.tries, ${table}.route, ${table}.method, ${table}.path, ${table}.request_id, ${table}.instance, ${table}.key_hash, ${table}.key_text, ${table}.bytes,
+       (extract(epoch from ${table}.received_at) * 1000)::float8 as received_at_ms,
+       (extract(epoch from ${table}.due_at) * 1000)::float8 as due_at_ms,
+       (extract(epoch from ${table}.settled_at) * 1000)::float8 as settled_at_ms,
+       (extract(epoch from ${table}.expires_at) * 1000)::float8 as expires_at_ms,
+       ${table}.status, ${table}.error, ${table}.answer`
+}
+
+export interface MessageColumns {
+  readonly id: Buffer
+  readonly state: MessageState
+  readonly fp_alg: number
+  readonly fingerprint: Buffer
+  readonly scope_hash: Buffer
+  readonly ordered: boolean
+  readonly attempt: number
+  readonly tries: number
+  readonly route: string
+  readonly method: string
+  readonly path: string
+  readonly request_id: string
+  readonly instance: string
+  readonly key_hash: Buffer
+  readonly key_text: string | null
+  readonly bytes: number
+  readonly received_at_ms: number
+  readonly due_at_ms: number | null
+  readonly settled_at_ms: number | null
+  readonly expires_at_ms: number | null
+  readonly status: number | null
+  readonly error: string | null
+  readonly answer: Buffer | null
+}
+
+export function toMessage (columns: MessageColumns): MessageDetail {
+  return {
+    id: columns.id,
+    state: columns.state,
+    fingerprint: { alg: columns.fp_alg, value: columns.fingerprint },
+    scopeHash: columns.scope_hash,
+    ordered: columns.ordered,
+    attempt: columns.attempt,
+    tries: columns.tries,
+    about: {
+      route: columns.route,
+      method: columns.method,
+      path: columns.path,
+      requestId: columns.request_id,
+      instance: columns.instance,
+      keyHash: columns.key_hash,
+      keyText: columns.key_text
+    },
+    bytes: columns.bytes,
+    receivedAtMs: columns.received_at_ms,
+    dueAtMs: columns.due_at_ms,
+    settledAtMs: columns.settled_at_ms,
+    expiresAtMs: columns.expires_at_ms,
+    status: columns.status,
+    error: columns.error,
+    answer: columns.answer === null ? null : decodeAnswer(columns.answer)
+  }
+}
+
+export interface TakenColumns {
+  readonly id: Buffer
+  readonly attempt: number
+  readonly tries: number
+  readonly route: string
+  readonly request_id: string
+  readonly method: string
+  readonly target: Buffer
+  readonly headers: Buffer
+  readonly body: Buffer
+  readonly age_ms: number
+  /** Among those that were taken with it: longest due first. */
+  readonly place: number
+}
+
+/** Null headers: nobody's request, as it stands there. */
+export function toDelivery (columns: TakenColumns, owner: Buffer): Omit<Delivery, 'request'> & { readonly request: Delivery['request'] | null } {
+  const { id, attempt, tries, route, method, body } = columns
+  const headers = decodeHeaders(columns.headers)
+  return {
+    token: { id, owner, attempt },
+    route,
+    tries,
+    ageMs: columns.age_ms,
+    requestId: columns.request_id,
+    request: headers === null ? null : { method, target: columns.target.toString('latin1'), headers, body }
+  }
+}

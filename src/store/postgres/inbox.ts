@@ -1,0 +1,175 @@
+/**
+ * The inbox in Postgres: the lanes, and which connection each statement goes by. Accepting has connections of its own, so that
+ * no delivery holds it up; what people and the sweeper ask goes by the background's.
+ */
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/message.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
+import { Lane } from '../lane.ts'
+import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
+import type { Connections, Session } from './connections.ts'
+import { provenRolledBack } from './faults.ts'
+import { acceptAll, acceptEach, arrivalOf, idText, lookAtMessages, type Arrival, type Groups } from './inbox-accept.ts'
+import { callGroups, dueInMs, endWorker, keepAlive, recoverMessages, settleMessages, takeMessages, uncalledGroups, type Settling } from './inbox-deliver.ts'
+import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
+
+/** Batches of acceptances under way at once, where a commit takes long; one connection for whole batches, one for looks. */
+const ACCEPT_BATCHES_MAX = 4
+export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 2
+/** Batches of settles under way at once, one of calls for those who wait and one for those who do not; a take, a sign of life, a recovery and a look at what is next. */
+const SETTLE_BATCHES_MAX = 2
+export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 2 + 4
+
+const BATCH_MS_PER_LANE = 0.8
+const BATCH_MAX = 64
+const QUEUE_MAX = 20_000
+/** Bodies of a batch: one large one must not hold up the small ones behind it for long. */
+const BYTES_MAX = 4 * 1024 * 1024
+
+export interface InboxPurposes {
+  readonly inbox: Connections
+  readonly deliveries: Connections
+  readonly background: Connections
+}
+
+type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
+
+export class PostgresInbox implements InboxStore {
+  readonly #purposes: InboxPurposes
+  readonly #accepts: Lane<Arrival, Outcome>
+  readonly #whole: Lane<readonly NewMessage[], AcceptResult[]>
+  readonly #looks: Lane<Buffer, MessageDetail | null>
+  readonly #settles: Lane<Settling, boolean>
+  /** By group, as hex. */
+  readonly #calls: Lane<string, null>
+  /** Groups to be called for whom nobody waits, as hex: each once, however many came behind. */
+  readonly #behind = new Set<string>()
+  #isCalling = false
+  #arrivals = 0
+  /** Where the next look for groups that nobody has called begins; null: with the first. */
+  #uncalledFrom: Buffer | null = null
+
+  constructor (purposes: InboxPurposes) {
+    const { inbox, deliveries } = purposes
+    this.#purposes = purposes
+    const lane = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
+    const several = { ...lane, batchMsPerLane: BATCH_MS_PER_LANE, batchBytesMax: BYTES_MAX }
+    this.#accepts = new Lane<Arrival, Outcome>({ ...several, name: 'acceptances', batchesMax: ACCEPT_BATCHES_MAX, idOf: idText, bytesOf: ({ message }) => message.request.body.length, run: (batch) => this.#calling((groups) => inbox.use('message_accept', (session) => acceptEach(session, batch, groups))) })
+    this.#whole = new Lane({ ...lane, name: 'acceptances of batches', batchMax: 1, idOf: ([first]) => first === undefined ? '' : hex(first.id), run: (batches) => this.#calling((groups) => inbox.use('message_accept_all', (session) => wholeEach(session, batches, groups))) })
+    this.#looks = new Lane({ ...lane, name: 'looks at messages', idOf: hex, run: (ids) => inbox.use('message_look', (session) => lookEach(session, ids)) })
+    this.#settles = new Lane({ ...several, name: 'settles of messages', batchesMax: SETTLE_BATCHES_MAX, idOf: ({ token }) => hex(token.id), bytesOf: ({ fate }) => fate.answer?.length ?? 0, run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups))) })
+    this.#calls = new Lane<string, null>({ ...lane, name: 'calls of groups', idOf: (group) => group, run: (groups) => deliveries.use('message_call', (session) => callEach(session, groups)) })
+  }
+
+  async accept (message: NewMessage): Promise<AcceptResult> {
+    const outcome = await this.#accepts.push(arrivalOf(message, ++this.#arrivals))
+    if ('result' in outcome) return outcome.result
+    throw outcome.error
+  }
+
+  async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> { return messages.length === 0 ? [] : this.#whole.push(messages) }
+
+  look (id: Buffer): Promise<MessageDetail | null> { return this.#looks.push(id) }
+
+  alive (owner: Buffer, leaseMs: number): Promise<void> { return this.#purposes.deliveries.use('worker_alive', (session) => keepAlive(session, owner, leaseMs)) }
+
+  gone (owner: Buffer): Promise<void> { return this.#purposes.deliveries.use('worker_gone', (session) => endWorker(session, owner)) }
+
+  async take (order: TakeMessages): Promise<Delivery[]> {
+    const taken = await this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order))
+    const isWhole = (delivery: typeof taken[number]): delivery is Delivery => delivery.request !== null
+    await Promise.all(taken.filter((delivery) => !isWhole(delivery)).map(({ token }) => this.settle(token, UNDECODABLE)))
+    return taken.filter(isWhole)
+  }
+
+  settle (token: DeliveryToken, fate: Fate): Promise<boolean> { return this.#settles.push({ token, fate: columnsOfFate(fate) }) }
+
+  async recover (limit: number): Promise<number> {
+    const { deliveries } = this.#purposes
+    const lost = await this.#callingNow((groups) => deliveries.use('message_recover', (session) => recoverMessages(session, limit, groups)))
+    return lost + await deliveries.use('message_uncalled', (session) => this.#callForgotten(session))
+  }
+
+  dueInMs (routes: readonly string[]): Promise<number | null> { return this.#purposes.deliveries.use('message_due', (session) => dueInMs(session, routes)) }
+
+  depths (): Promise<Depth[]> { return this.#purposes.background.use('message_depths', messageDepths) }
+
+  list (filter: MessageFilter): Promise<MessageDetail[]> { return this.#purposes.background.use('message_list', (session) => listMessages(session, filter)) }
+
+  retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#callingNow((groups) => this.#purposes.background.use('message_retry', (session) => retryMessages(session, filter, audit, groups)))
+  }
+
+  discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#callingNow((groups) => this.#purposes.background.use('message_discard', (session) => discardMessages(session, filter, audit, groups)))
+  }
+
+  sweep (limit: number): Promise<number> {
+    return this.#callingNow((groups) => this.#purposes.background.use('message_sweep', (session) => sweepMessages(session, limit, groups)))
+  }
+
+  async #callForgotten (session: Session): Promise<number> {
+    const { uncalled, next } = await uncalledGroups(session, this.#uncalledFrom)
+    this.#uncalledFrom = next
+    return callGroups(session, uncalled)
+  }
+
+  /** Nobody who has an acknowledged commit waits for the call: only where another one ended meanwhile does it change anything. */
+  async #calling<Result> (work: (groups: Groups) => Promise<Result>): Promise<Result> {
+    const groups: Groups = new Set()
+    try {
+      return await work(groups)
+    } finally {
+      for (const group of groups) if (this.#behind.size < QUEUE_MAX) this.#behind.add(group)
+      if (!this.#isCalling) void this.#callBehind()
+    }
+  }
+
+  async #callBehind (): Promise<void> {
+    this.#isCalling = true
+    while (this.#behind.size > 0) {
+      const groups: string[] = []
+      for (const group of this.#behind) {
+        if (groups.length === BATCH_MAX) break
+        groups.push(group)
+        this.#behind.delete(group)
+      }
+      await this.#purposes.deliveries.use('message_call', (session) => callEach(session, groups)).catch(leftToRecover)
+    }
+    this.#isCalling = false
+  }
+
+  /** Resolves when the groups have been called: who has ended one may take the next. */
+  async #callingNow<Result> (work: (groups: Groups) => Promise<Result>): Promise<Result> {
+    const groups: Groups = new Set()
+    try {
+      return await work(groups)
+    } finally {
+      await this.#call(groups)
+    }
+  }
+
+  async #call (groups: Groups): Promise<void> {
+    await Promise.allSettled(Array.from(groups, (group) => this.#calls.push(group)))
+  }
+}
+
+/** A call that fails is mended by `recover`, as that of a process that died would be. */
+function leftToRecover (): void {}
+
+async function wholeEach (session: Session, batches: ReadonlyArray<readonly NewMessage[]>, groups: Groups): Promise<AcceptResult[][]> {
+  const results: AcceptResult[][] = []
+  for (const messages of batches) results.push(await acceptAll(session, messages, groups))
+  return results
+}
+
+async function lookEach (session: Session, ids: readonly Buffer[]): Promise<Array<MessageDetail | null>> {
+  const found = await lookAtMessages(session, ids)
+  return ids.map((id) => found.get(hex(id)) ?? null)
+}
+
+async function callEach (session: Session, groups: readonly string[]): Promise<null[]> {
+  await callGroups(session, groups.map((group) => Buffer.from(group, 'hex')))
+  return groups.map(() => null)
+}
+
+function hex (id: Buffer): string { return id.toString('hex') }

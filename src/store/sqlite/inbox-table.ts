@@ -1,0 +1,312 @@
+/**
+ * The inbox of one SQLite connection, inside the transaction that the worker holds: nobody else writes meanwhile, so that
+ * whose turn it is (`due_at` of a group's message) is set together with what made it so.
+ */
+import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
+import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/message.ts'
+import type { AcceptResult, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
+import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
+import type { FateColumns } from '../message-fate.ts'
+import type { Arrival } from './wire.ts'
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
+
+type Columns = Record<string, SQLOutputValue>
+
+const find = 'select * from messages where id = ?'
+
+const NEW = [
+  'id', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes', 'fp_alg', 'fingerprint', 'scope_hash',
+  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body'
+] as const
+
+/** Its number is the greatest there is, and one: after all that stand there. */
+const insert = `insert into messages (state, blocks, ${NEW.join(', ')}) values ('waiting', 1, ${NEW.map(() => '?').join(', ')})`
+
+const forget = 'delete from messages where id = ?'
+
+const isBehind = 'select 1 from messages where group_id = ? and blocks limit 1'
+
+const isAlive = 'select 1 from workers where owner = ? and alive_until > ?'
+
+const HAS_ITS_TURN = `(m.group_id is null
+        or (not exists (select 1 from messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)
+            and not exists (select 1 from messages e where e.group_id = m.group_id and e.state = 'delivering')))`
+
+const takeable = `
+select m.number from messages m
+ where m.route = ? and m.state = 'waiting' and m.due_at is not null and m.due_at <= ? and ${HAS_ITS_TURN}
+ order by m.due_at, m.number limit ?`
+
+const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
+
+const end = `
+update messages set state = ?, owner = null, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, headers = ?, body = ?
+ where id = ?`
+
+const lost = `
+select * from messages m
+ where m.state = 'delivering' and not exists (select 1 from workers w where w.owner = m.owner and w.alive_until > ?)
+ limit ?`
+
+const firstOf = 'select number, state, due_at from messages where group_id = ? and blocks order by number limit 1'
+
+const strays = 'update messages set due_at = null where group_id = ? and due_at is not null and number > ?'
+
+const call = 'update messages set due_at = ? where number = ?'
+
+const due = `
+select min(d.due_at) as due_at from json_each(?) r, messages d
+ where d.number = (select m.number from messages m
+    where m.route = r.value and m.state = 'waiting' and m.due_at is not null and ${HAS_ITS_TURN}
+    order by m.due_at, m.number limit 1)`
+
+const depths = `
+select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,
+       sum(case when state <> 'dead' then bytes else 0 end) as bytes, min(case when state <> 'dead' then received_at end) as since
+  from messages
+ where state <> 'delivered' and state <> 'discarded'
+ group by route`
+
+const alive = 'insert into workers (owner, alive_until) values (?, ?) on conflict (owner) do update set alive_until = max(alive_until, excluded.alive_until)'
+
+const gone = 'delete from workers where owner = ?'
+
+const noOne = 'delete from workers'
+
+const sweep = 'delete from messages where number in (select number from messages where expires_at <= ? order by expires_at limit ?) returning group_id, blocks'
+
+const sweepWorkers = 'delete from workers where alive_until < ?'
+
+const note = 'insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?)'
+
+/** A worker that died so long ago owns nothing. */
+const DEAD_FOR_MS = 3_600_000
+
+export class InboxTable {
+  readonly #database: DatabaseSync
+  readonly #prepared = new Map<string, StatementSync>()
+
+  constructor (database: DatabaseSync) {
+    this.#database = database
+  }
+
+  accept (arrival: Arrival, nowMs: number): AcceptResult {
+    const found = this.#standing(arrival.id, nowMs)
+    if (found !== null) return { kind: 'seen', message: detailOf(found) }
+    this.#put(arrival, nowMs)
+    return { kind: 'accepted' }
+  }
+
+  acceptAll (arrivals: readonly Arrival[], nowMs: number): AcceptResult[] {
+    const standing = arrivals.map(({ id }) => this.#standing(id, nowMs))
+    const isForeign = standing.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
+    return arrivals.map((arrival, index): AcceptResult => {
+      const found = standing[index] ?? null
+      if (found !== null) return { kind: 'seen', message: detailOf(found) }
+      if (!isForeign) this.#put(arrival, nowMs)
+      return { kind: 'accepted' }
+    })
+  }
+
+  look (id: Buffer, nowMs: number): MessageDetail | null {
+    const found = this.#standing(id, nowMs)
+    return found === null ? null : detailOf(found)
+  }
+
+  alive (owner: Buffer, leaseMs: number, nowMs: number): null {
+    this.#prepare(alive).run(owner, nowMs + Math.round(leaseMs))
+    return null
+  }
+
+  gone (owner: Buffer): null {
+    this.#prepare(gone).run(owner)
+    return null
+  }
+
+  /** No other gateway lives here: whoever delivered is dead, and what it had is recovered at once. */
+  endWorkers (): void {
+    this.#prepare(noOne).run()
+  }
+
+  take ({ routes, owner }: TakeMessages, nowMs: number): Delivery[] {
+    if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return []
+    return routes.flatMap(({ route, places }) => {
+      const due = this.#prepare(takeable).all(route, nowMs, places)
+      return due.flatMap(({ number }) => this.#deliveryOf(this.#prepare(take).get(owner, number as number) as Columns, owner, nowMs))
+    })
+  }
+
+  settle ({ id, owner, attempt }: DeliveryToken, { state, inMs, status, error, answer }: FateColumns, nowMs: number): boolean {
+    const found = this.#prepare(find).get(id)
+    if (found === undefined || found.state !== 'delivering' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false
+    if (state === 'waiting') this.#write(found, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
+    else this.#write(found, { state, status, error, dueAtMs: null, answer }, nowMs)
+    return true
+  }
+
+  recover (limit: number, nowMs: number): number {
+    const found = this.#prepare(lost).all(nowMs, limit)
+    for (const columns of found) {
+      const state = columns.holds === 1 ? 'held' : 'waiting'
+      this.#write(columns, { state, status: null, error: 'WORKER_LOST', dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
+    }
+    return found.length
+  }
+
+  dueInMs (routes: readonly string[], nowMs: number): number | null {
+    const { due_at: dueAt } = this.#prepare(due).get(JSON.stringify(routes)) as { due_at: number | null }
+    return dueAt === null ? null : Math.max(0, dueAt - nowMs)
+  }
+
+  depths (nowMs: number): Depth[] {
+    const rows = this.#prepare(depths).all() as unknown as Array<Omit<Depth, 'oldestMs'> & { readonly since: number | null }>
+    return rows.map(({ since, ...depth }) => ({ ...depth, oldestMs: since === null ? null : nowMs - since }))
+  }
+
+  list (filter: MessageFilter, nowMs: number): MessageDetail[] {
+    return this.#matching(filter, nowMs).map(detailOf)
+  }
+
+  retry (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
+    return this.#change('retry', filter, audit, nowMs, ({ id, group_id: group }) => {
+      this.#prepare('update messages set state = \'waiting\', tries = 0, blocks = 1, due_at = ?, settled_at = null, expires_at = null where id = ?').run(group === null ? nowMs : null, id as Uint8Array)
+    })
+  }
+
+  discard (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
+    return this.#change('discard', filter, audit, nowMs, ({ id, dead_keep_ms: keepMs }) => {
+      this.#prepare('update messages set state = \'discarded\', blocks = 0, due_at = null, settled_at = ?, expires_at = ? where id = ?').run(nowMs, nowMs + (keepMs as number), id as Uint8Array)
+    })
+  }
+
+  sweep (limit: number, nowMs: number): number {
+    const swept = this.#prepare(sweep).all(nowMs, limit)
+    for (const { group_id: group, blocks } of swept) if (blocks === 1) this.#call(group, nowMs)
+    this.#prepare(sweepWorkers).run(nowMs - DEAD_FOR_MS)
+    return swept.length
+  }
+
+  /** What stands there, and counts: what is past makes room. */
+  #standing (id: Buffer, nowMs: number): Columns | null {
+    const found = this.#prepare(find).get(id)
+    return found === undefined || isPast(found, nowMs) ? null : found
+  }
+
+  #put ({ id, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
+    const past = this.#prepare(find).get(id)
+    if (past !== undefined) {
+      this.#prepare(forget).run(id)
+      this.#call(past.group_id, nowMs)
+    }
+    const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs
+    this.#prepare(insert).run(
+      id, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0, Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
+      method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body
+    )
+  }
+
+  /** What was delivered is sent by nobody again: its bytes go. What was given up keeps them, for an operator's retry. */
+  #write (columns: Columns, to: { state: 'waiting' | 'delivered' | 'dead' | 'held', status: number | null, error: string | null, dueAtMs: number | null, answer: Uint8Array | null }, nowMs: number): void {
+    const { state, status, error, dueAtMs, answer } = to
+    const blocks = state === 'waiting' || (columns.stops === 1 && state !== 'delivered')
+    const keepMs = (state === 'delivered' ? columns.keep_ms : columns.dead_keep_ms) as number
+    const [headers, body] = state === 'delivered' ? [NOTHING, NOTHING] : [columns.headers as Uint8Array, columns.body as Uint8Array]
+    const isOver = state !== 'waiting'
+    this.#prepare(end).run(state, status, error, blocks ? 1 : 0, dueAtMs, isOver ? nowMs : null, isOver ? nowMs + keepMs : null, answer, headers, body, columns.id as Uint8Array)
+    if (!blocks) this.#call(columns.group_id, nowMs)
+  }
+
+  /** The first open one of its group is due, if it waits for its turn; one that was called before it waits anew. */
+  #call (group: SQLOutputValue | undefined, nowMs: number): void {
+    if (group === null || group === undefined) return
+    const first = this.#prepare(firstOf).get(group)
+    if (first === undefined) return
+    this.#prepare(strays).run(group, first.number as number)
+    if (first.state === 'waiting' && first.due_at === null) this.#prepare(call).run(nowMs, first.number as number)
+  }
+
+  #deliveryOf (columns: Columns, owner: Buffer, nowMs: number): Delivery[] {
+    const token = { id: bytesOf(columns.id), owner, attempt: columns.attempt as number }
+    const headers = decodeHeaders(bytesOf(columns.headers))
+    if (headers === null) {
+      this.settle(token, columnsOfFate(UNDECODABLE), nowMs)
+      return []
+    }
+    return [{
+      token,
+      route: columns.route as string,
+      tries: columns.tries as number,
+      ageMs: nowMs - (columns.received_at as number),
+      requestId: columns.request_id as string,
+      request: { method: columns.method as string, target: bytesOf(columns.target).toString('latin1'), headers, body: bytesOf(columns.body) }
+    }]
+  }
+
+  #change (action: 'retry' | 'discard', filter: MessageFilter, { who, why }: MessageAudit, nowMs: number, change: (columns: Columns) => void): MessageDetail[] {
+    const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])
+    for (const columns of chosen) {
+      this.#prepare(note).run(nowMs, action, columns.id as Uint8Array, columns.state as string, columns.attempt as number, columns.route as string, columns.request_id as string, who, why)
+      change(columns)
+    }
+    for (const { group_id: group } of chosen) this.#call(group, nowMs)
+    return chosen.map(({ id }) => detailOf(this.#prepare(find).get(id as Uint8Array) as Columns))
+  }
+
+  #matching ({ id, keyHash, route, state, olderMs, limit }: MessageFilter, nowMs: number, states?: readonly string[]): Columns[] {
+    const wanted = Object.entries({ id, key_hash: keyHash, route, state }).filter((entry): entry is [string, Buffer | string] => entry[1] !== undefined)
+    const conditions = ['(expires_at is null or expires_at > ?)', 'received_at <= ?', ...wanted.map(([column]) => `${column} = ?`), ...states === undefined ? [] : ['state in (select value from json_each(?))']]
+    const values: SQLInputValue[] = [nowMs, nowMs - (olderMs ?? 0), ...wanted.map(([, value]) => value), ...states === undefined ? [] : [JSON.stringify(states)]]
+    return this.#prepare(`select * from messages where ${conditions.join(' and ')} order by number limit ?`).all(...values, limit)
+  }
+
+  /** Bounded by the statements above: at most thirty-two of them differ by filter. */
+  #prepare (text: string): StatementSync {
+    const prepared = this.#prepared.get(text) ?? this.#database.prepare(text)
+    this.#prepared.set(text, prepared)
+    return prepared
+  }
+}
+
+const NOTHING = new Uint8Array(0)
+
+function isPast ({ expires_at: expiresAt }: Columns, nowMs: number): boolean {
+  return expiresAt !== null && (expiresAt as number) <= nowMs
+}
+
+function isOtherRequest (found: Columns, { fingerprint }: Arrival): boolean {
+  return found.fp_alg !== fingerprint.alg || !fingerprint.value.equals(found.fingerprint as Uint8Array)
+}
+
+function detailOf (columns: Columns): MessageDetail {
+  return {
+    id: bytesOf(columns.id),
+    state: columns.state as MessageDetail['state'],
+    fingerprint: { alg: columns.fp_alg as number, value: bytesOf(columns.fingerprint) },
+    scopeHash: bytesOf(columns.scope_hash),
+    ordered: columns.group_id !== null,
+    attempt: columns.attempt as number,
+    tries: columns.tries as number,
+    about: {
+      route: columns.route as string,
+      method: columns.method as string,
+      path: columns.path as string,
+      requestId: columns.request_id as string,
+      instance: columns.instance as string,
+      keyHash: bytesOf(columns.key_hash),
+      keyText: columns.key_text as string | null
+    },
+    bytes: columns.bytes as number,
+    receivedAtMs: columns.received_at as number,
+    dueAtMs: columns.due_at as number | null,
+    settledAtMs: columns.settled_at as number | null,
+    expiresAtMs: columns.expires_at as number | null,
+    status: columns.status as number | null,
+    error: columns.error as string | null,
+    answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer))
+  }
+}
+
+function bytesOf (value: SQLOutputValue | undefined): Buffer {
+  const bytes = value as Uint8Array<ArrayBuffer>
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

@@ -1,0 +1,29 @@
+/** The inbox's worker without one of its rules. */
+import type { Break } from './breaks.ts'
+
+export const INBOX: readonly Break[] = [
+  {
+    name: 'deliver-unleased',
+    does: 'delivers a message although its lease is over',
+    breaks: ['E0'],
+    patches: [{ file: 'gateway/delivering.ts', find: '() => !gateway.stopped && lease.believed(gateway.world.clock))', replace: '() => !gateway.stopped || lease.broken)' }]
+  },
+  {
+    name: 'names-heal',
+    does: 'goes on under a name whose lease was over for a while',
+    breaks: ['E0'],
+    patches: [{ file: 'gateway/worker-leases.ts', find: 'if (this.#granted !== null && this.#left(clock) <= 0) this.#broken = true', replace: 'if (this.#granted !== null && this.#left(clock) < -Infinity) this.#broken = true' }]
+  },
+  {
+    name: 'recover-in-the-dark',
+    does: 'takes back what workers have who had no chance yet to say that they live',
+    breaks: ['E2b'],
+    patches: [{ file: 'background/deliverer.ts', find: 'if (!this.#works || !this.#gateway.contact.stoodFor(WORKER_LEASE_MS)) return false', replace: 'if (!this.#works || WORKER_LEASE_MS < 0) return false' }]
+  },
+  {
+    name: 'lost-takes-stay-lost',
+    does: 'keeps alive the name under which a lost reply has handed out messages',
+    breaks: ['P6'],
+    patches: [{ file: 'background/deliverer.ts', find: 'if (!wroteNothing(error)) this.#leases.retire(lease)', replace: 'if (!wroteNothing(error)) lease.believed(this.#gateway.world.clock)' }]
+  }
+]

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inboxWith } from '../../src/cli/inbox.ts'
+import type { Fate, NewMessage } from '../../src/core/message.ts'
+import { StartError } from '../../src/errors.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { openSqlite } from '../../src/store/sqlite/store.ts'
+import { directory, messageOf, say } from './world.ts'
+import type { Said } from './world.ts'
+
+const OWNER = Buffer.alloc(16, 7)
+const MINUTE_MS = 60_000
+const WHY = ['--who', 'ada', '--why', 'the consumer is mended']
+
+/** An inbox that a gateway holds open while the command works beside it. */
+class Desk {
+  nowMs = Date.UTC(2026, 0, 1)
+  readonly inbox = new MemoryInbox({ nowMs: () => this.nowMs })
+  closed = 0
+
+  async say (...argv: readonly string[]): Promise<Said> {
+    const lines: { out: string[], err: string[] } = { out: [], err: [] }
+    const terminal = { env: {}, out: (line: string) => { lines.out.push(line) }, err: (line: string) => { lines.err.push(line) } }
+    const said = (exitCode: number): Said => ({ exitCode, out: lines.out.join('\n'), err: lines.err.join('\n') })
+    const command = inboxWith(async () => ({ inbox: this.inbox, close: async () => { this.closed++ } }))
+    try {
+      return said(await command.run(argv, terminal))
+    } catch (error) {
+      if (!(error instanceof StartError)) throw error
+      lines.err.push(error.message)
+      return said(error.exitCode)
+    }
+  }
+
+  async accept (key: string, changes: Partial<NewMessage> = {}): Promise<Buffer> {
+    const message = messageOf(key, changes)
+    await this.inbox.accept(message)
+    return message.id
+  }
+
+  /** Delivered once, and it came to this. */
+  async leave (key: string, fate: Fate | null, changes: Partial<NewMessage> = {}): Promise<Buffer> {
+    const id = await this.accept(key, changes)
+    await this.inbox.alive(OWNER, MINUTE_MS)
+    const [delivery] = await this.inbox.take({ owner: OWNER, routes: [{ route: 'hooks', places: 1 }] })
+    assert.ok(delivery !== undefined && delivery.token.id.equals(id))
+    if (fate !== null) await this.inbox.settle(delivery.token, fate)
+    return id
+  }
+
+  async state (id: Buffer): Promise<string> {
+    return (await this.inbox.look(id))?.state ?? 'none'
+  }
+}
+
+const DEAD: Fate = { kind: 'dead', status: 422, error: 'ATTEMPTS_SPENT HTTP_422', answer: { status: 422, headers: ['Content-Type', 'text/plain', 'Set-Cookie', 'a=hunter2', 'X-Odd', 'a\x1b[2Jb'], body: Buffer.from('4242 refused') } }
+const HELD: Fate = { kind: 'held', error: 'ECONNRESET' }
+const DELIVERED: Fate = { kind: 'delivered', status: 204, answer: null }
+
+const text = (id: Buffer): string => id.toString('base64url')
+
+test('list finds messages by route, state, key and age, oldest first, and shows no body', async () => {
+  const desk = new Desk()
+  const dead = await desk.leave('e-1', DEAD)
+  desk.nowMs += 10 * MINUTE_MS
+  await desk.accept('e-2')
+  const all = await desk.say('list')
+  assert.deepEqual([all.exitCode, all.out.split('\n').length, desk.closed], [0, 2, 1])
+  assert.equal(all.out.split('\n')[0], `${text(dead)}  dead          1  2026-01-01T00:00:00.000Z  hooks  POST /hooks  ATTEMPTS_SPENT HTTP_422`)
+  for (const [filter, keys] of [[['--state', 'dead'], ['e-1']], [['--route', 'hooks'], ['e-1', 'e-2']], [['--key', 'e-2'], ['e-2']], [['--older-than', '5m'], ['e-1']], [['--limit', '1'], ['e-1']]] as const) {
+    const { out } = await desk.say('list', '--json', ...filter)
+    assert.deepEqual(out.split('\n').map((line) => (JSON.parse(line) as { key: string }).key), keys, filter.join(' '))
+  }
+  assert.deepEqual(await desk.say('list', '--route', 'other'), { exitCode: 0, out: '', err: 'No messages.' })
+})
+
+test('show tells everything but bodies and credentials, with the last answer', async () => {
+  const desk = new Desk()
+  const id = await desk.leave('e-1', DEAD)
+  for (const name of [text(id), id.toString('hex')]) {
+    const { exitCode, out } = await desk.say('show', name)
+    assert.equal(exitCode, 0)
+    for (const line of [/^state: +dead$/m, /^error: +ATTEMPTS_SPENT HTTP_422$/m, /^last status: +422$/m, /^attempt: +1$/m, /^request body: +15 bytes$/m, /^answer: +422, body of 12 bytes$/m, /^answer header: +Set-Cookie: \*\*\*$/m, /^answer header: +X-Odd: a\?\[2Jb$/m]) assert.match(out, line)
+  }
+  const json = (await desk.say('show', text(id), '--json')).out
+  const { state, lastStatus, answer } = JSON.parse(json) as Record<string, unknown>
+  assert.deepEqual([state, lastStatus, answer], ['dead', 422, { status: 422, headers: [['Content-Type', 'text/plain'], ['Set-Cookie', '***'], ['X-Odd', 'a?[2Jb']], bodyBytes: 12 }])
+  for (const out of [json, (await desk.say('show', text(id))).out, (await desk.say('list')).out]) assert.doesNotMatch(out, /hunter2|4242/)
+})
+
+test('retry and discard change one message, and say who and why', async () => {
+  const desk = new Desk()
+  const [dead, held] = [await desk.leave('e-1', DEAD), await desk.leave('e-2', HELD)]
+  const again = await desk.say('retry', text(dead), ...WHY)
+  assert.deepEqual([again.exitCode, again.err], [0, ''])
+  assert.equal(again.out, `${text(dead)} waits again. Was: state dead, attempt 1, ATTEMPTS_SPENT HTTP_422. Is: state waiting, attempt 1, ATTEMPTS_SPENT HTTP_422.`)
+  assert.equal(JSON.parse((await desk.say('discard', text(held), '--json', ...WHY)).out).state, 'discarded')
+  assert.deepEqual([await desk.state(dead), await desk.state(held)], ['waiting', 'discarded'])
+  assert.deepEqual(desk.inbox.audits, [{ action: 'retry', id: dead, who: 'ada', why: 'the consumer is mended' }, { action: 'discard', id: held, who: 'ada', why: 'the consumer is mended' }])
+})
+
+test('what is being delivered or was delivered is not changed, and stands as it was', async () => {
+  const desk = new Desk()
+  const [done, running] = [await desk.leave('e-1', DELIVERED), await desk.leave('e-2', null)]
+  for (const [id, state] of [[done, 'delivered'], [running, 'delivering']] as const) {
+    for (const name of ['retry', 'discard']) {
+      const { exitCode, out, err } = await desk.say(name, text(id), ...WHY)
+      assert.deepEqual([exitCode, out], [1, ''])
+      assert.match(err, new RegExp(`^onceway: refused, nothing changed\\. It stands so: state ${state}, attempt 1\\.$`))
+    }
+    assert.equal(await desk.state(id), state)
+  }
+  assert.deepEqual(desk.inbox.audits, [])
+})
+
+test('--all changes what the filter finds, at most so many, and says when there may be more', async () => {
+  const desk = new Desk()
+  const dead = [await desk.leave('e-1', DEAD), await desk.leave('e-2', DEAD), await desk.leave('e-3', DEAD)]
+  const held = await desk.leave('e-4', HELD)
+  const first = await desk.say('retry', '--all', '--state', 'dead', '--limit', '2', ...WHY)
+  assert.deepEqual([first.exitCode, first.out], [0, dead.slice(0, 2).map((id) => `${text(id)} waits again.`).join('\n')])
+  assert.match(first.err, /^As many as --limit says \(2\); there may be more, for the same command\.$/)
+  const rest = await desk.say('retry', '--all', '--state', 'dead', '--limit', '2', '--route', 'hooks', ...WHY)
+  assert.deepEqual(rest, { exitCode: 0, out: `${text(dead[2] as Buffer)} waits again.`, err: '' })
+  assert.deepEqual(await desk.say('discard', '--all', '--state', 'held', '--key', 'e-1', ...WHY), { exitCode: 0, out: '', err: 'No messages.' })
+  assert.equal(await desk.state(held), 'held')
+  assert.equal(JSON.parse((await desk.say('discard', '--all', '--state', 'held', '--json', ...WHY)).out).state, 'discarded')
+  assert.deepEqual(desk.inbox.audits.map(({ action, id }) => [action, id]), [...dead.map((id) => ['retry', id]), ['discard', held]])
+})
+
+test('beside a gateway that holds the embedded store open, it changes the message that is there', async (t) => {
+  const dataDir = directory(t)
+  const store = await openSqlite({ dataDir, exclusive: true })
+  t.after(() => store.close())
+  const message = messageOf('e-1')
+  await store.inbox.accept(message)
+  const at = ['--data-dir', dataDir]
+  assert.match((await say(['inbox', 'list', '--route', 'hooks', ...at])).out, new RegExp(`^${text(message.id)}  waiting `))
+  const done = await say(['inbox', 'discard', '--all', '--state', 'waiting', '--key', 'e-1', ...WHY, ...at])
+  assert.deepEqual(done, { exitCode: 0, out: `${text(message.id)} is given up.`, err: '' })
+  assert.equal((await store.inbox.look(message.id))?.state, 'discarded')
+  assert.equal((await say(['inbox', 'retry', text(message.id), ...WHY, ...at])).exitCode, 1)
+})
+
+test('an id that starts with a dash is an id', async () => {
+  const { exitCode, err } = await new Desk().say('show', `-${'A'.repeat(42)}`)
+  assert.equal(exitCode, 1)
+  assert.match(err, /There is no message f8/)
+})
+
+test('what is missing or malformed is exit 2 and changes nothing', async () => {
+  const desk = new Desk()
+  const id = await desk.leave('e-1', DEAD)
+  for (const argv of [
+    [], ['forget'], ['show'], ['show', 'xyz'], ['list', '--state', 'lost'], ['list', '--limit', '0'], ['list', '--limit', '10001'], ['list', '--older-than', '5'], ['list', '--older-than', '0s'], ['list', '--all'],
+    ['retry', text(id)], ['retry', ...WHY], ['retry', text(id), text(id), ...WHY], ['retry', text(id), '--why', 'x'.repeat(513)], ['retry', '--state', 'dead', ...WHY], ['retry', text(id), '--state', 'dead', ...WHY],
+    ['retry', '--all', ...WHY], ['retry', '--all', text(id), '--state', 'dead', ...WHY], ['retry', '--all', '--route', 'hooks', ...WHY], ['discard', '--all', '--state', 'delivering', ...WHY], ['discard', '--all', '--state', 'dead']
+  ]) {
+    assert.equal((await desk.say(...argv)).exitCode, 2, argv.join(' '))
+  }
+  assert.equal(await desk.state(id), 'dead')
+  assert.deepEqual(desk.inbox.audits, [])
+})

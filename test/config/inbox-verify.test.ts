@@ -1,0 +1,84 @@
+/* eslint no-template-curly-in-string: "off" -- the configuration has variables of its own in its strings */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { changes, restartOnly } from '../../src/config/changes.ts'
+import { printConfig } from '../../src/config/print.ts'
+import { verifySignature } from '../../src/core/signature.ts'
+import { ConfigWorld, fileWith } from './world.ts'
+
+const SECRET = 'whsec_aHVudGVyMi1odW50ZXIyLWh1bnRlcjI='
+const OTHER = 'whsec_aHVudGVyMi1odW50ZXIyLWh1bnRlcjM='
+const inbox = (verify: string): string => `{ mode: inbox, inbox: { verify: { ${verify} } } }`
+const signed = (verify: string): Parameters<typeof fileWith>[0] => ({ policy: inbox(verify) })
+const HERE = 'routes\\[0\\]\\.idempotency\\.inbox\\.verify'
+
+test('verify comes with its defaults; the secrets stand in their order', (t) => {
+  const { config } = new ConfigWorld(t).load(fileWith(signed(`scheme: standard-webhooks, secret: ${SECRET}, previousSecret: ${OTHER}`)))
+  assert.deepEqual(config.routes[0]?.idempotency?.inbox?.verify, { scheme: 'standard-webhooks', secrets: [SECRET, OTHER], toleranceMs: 300_000, hmac: null })
+  const own = new ConfigWorld(t).load(fileWith(signed('scheme: hmac, secret: hunter2, tolerance: 1m, hmac: { header: X-Our_Signature, prefix: "sha256=" }'))).config
+  const expected = { scheme: 'hmac', secrets: ['hunter2'], toleranceMs: 60_000, hmac: { header: 'x-our_signature', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' } }
+  assert.deepEqual(own.routes[0]?.idempotency?.inbox?.verify, expected)
+  assert.equal(new ConfigWorld(t).load(fileWith({ policy: '{ mode: inbox }' })).config.routes[0]?.idempotency?.inbox?.verify, null)
+})
+
+test('a route whose inbox clients ask for may verify as well', (t) => {
+  const { config } = new ConfigWorld(t).load(fileWith({ policy: '{ async: allowed, inbox: { verify: { scheme: github, secret: hunter2 } } }' }))
+  assert.deepEqual(config.routes[0]?.idempotency?.inbox?.verify?.secrets, ['hunter2'])
+})
+
+test('secrets come from files and variables, and are printed by nobody', (t) => {
+  const world = new ConfigWorld(t)
+  world.write('old', 'hunter2-old\r\n')
+  const { config, effective } = world.load(fileWith(signed('scheme: stripe, secret: "${HOOK}", previousSecretFile: old')), { HOOK: 'hunter2-new' })
+  assert.deepEqual(config.routes[0]?.idempotency?.inbox?.verify?.secrets, ['hunter2-new', 'hunter2-old'])
+  const text = printConfig(effective)
+  assert.ok(!text.includes('hunter2'), text)
+  assert.match(text, /secret: "\*\*\*"\n +previousSecret: "\*\*\*"\n/)
+  world.write('new', 'hunter2-new\n')
+  assert.deepEqual(world.load(fileWith(signed('scheme: stripe, secretFile: new, previousSecretFile: old'))).config, config)
+})
+
+test('what the file says of a secret is what a signature is checked with', (t) => {
+  const { config } = new ConfigWorld(t).load(fileWith(signed('scheme: github, secret: "It\'s a Secret to Everybody"')))
+  const verify = config.routes[0]?.idempotency?.inbox?.verify
+  assert.ok(verify)
+  const headers = ['X-Hub-Signature-256', 'sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17']
+  assert.equal(verifySignature(verify, headers, Buffer.from('Hello, World!'), 0).kind, 'good')
+})
+
+test('a turned secret is taken by a running process and told by its route\'s name', (t) => {
+  const world = new ConfigWorld(t)
+  const of = (verify: string) => world.load(fileWith(signed(`scheme: stripe, ${verify}`))).config
+  const [before, after] = [of('secret: hunter2'), of('secret: hunter3, previousSecret: hunter2')]
+  assert.deepEqual(restartOnly(before, after, 15_000), [])
+  assert.deepEqual(changes(before, after), ['routes.charges'])
+})
+
+const WRONG: ReadonlyArray<readonly [what: string, verify: string, complaint: RegExp]> = [
+  ['no secret', 'scheme: github', new RegExp(`^${HERE}\\.secret: is missing; write secret or secretFile$`)],
+  ['only the secret before it', 'scheme: github, previousSecret: hunter2', new RegExp(`^${HERE}\\.secret: is missing`)],
+  ['an empty secret', 'scheme: github, secret: ""', new RegExp(`^${HERE}\\.secret: must NOT have fewer than 1`)],
+  ['a secret twice', 'scheme: github, secret: hunter2, previousSecret: hunter2', new RegExp(`^${HERE}\\.previousSecret: is the same as secret$`)],
+  ['a secret and its file', 'scheme: github, secret: hunter2, secretFile: nowhere', new RegExp(`^${HERE}\\.secretFile: stands beside secret: give one of the two$`)],
+  ['a scheme that nobody knows', 'scheme: gitlab, secret: hunter2', new RegExp(`^${HERE}\\.scheme: `)],
+  ['a Standard Webhooks secret that is no Base64', 'scheme: standard-webhooks, secret: "whsec_hunter2!"', new RegExp(`^${HERE}\\.secret: is no Standard Webhooks secret: whsec_ and Base64$`)],
+  ['a Standard Webhooks secret that is nothing', 'scheme: standard-webhooks, secret: whsec_', new RegExp(`^${HERE}\\.secret: is no Standard`)],
+  ['a Standard Webhooks key of a pair', 'scheme: standard-webhooks, secret: whpk_aHVudGVyMg==', new RegExp(`^${HERE}\\.secret: is no Standard`)],
+  ['the same of the one before it', `scheme: standard-webhooks, secret: ${SECRET}, previousSecret: "hunter2 "`, new RegExp(`^${HERE}\\.previousSecret: is no Standard`)],
+  ['hmac without its header', 'scheme: hmac, secret: hunter2', new RegExp(`^${HERE}\\.hmac: is missing; scheme hmac needs hmac: \\{ header \\}$`)],
+  ['hmac beside another scheme', 'scheme: github, secret: hunter2, hmac: { header: X-A }', new RegExp(`^${HERE}\\.hmac: is not used: scheme is github$`)],
+  ['a tolerance of nothing', 'scheme: stripe, secret: hunter2, tolerance: 0s', new RegExp(`^${HERE}\\.tolerance: must be between 1s and 24h`)]
+]
+
+for (const [what, verify, complaint] of WRONG) {
+  test(`${what} is a mistake`, (t) => {
+    const told = new ConfigWorld(t).complaints(fileWith(signed(verify)))
+    assert.equal(told.length, 1, told.join('\n'))
+    assert.match(told[0] ?? '', complaint)
+    assert.ok(!told.join().includes('hunter2'))
+  })
+}
+
+test('verify without an inbox is a mistake', (t) => {
+  assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ policy: '{ inbox: { verify: { scheme: github, secret: hunter2 } } }' })), ['routes[0].idempotency.inbox: is not used: mode is not inbox, and async is not allowed'])
+})

@@ -1,0 +1,116 @@
+/** What people ask of an inbox, and what the sweeper and the bounds of a route do. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Fate, NewMessage } from '../../src/core/message.ts'
+import type { InboxStore } from '../../src/ports.ts'
+import { acceptInTurn, againIn, AUDIT, DEAD, DELIVERED, detailOf, EVERYTHING, HELD, LONG_MS, messageOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf } from './inbox-world.ts'
+import type { OpenInbox } from './inbox-world.ts'
+
+/** Accepted, taken, and settled so; null: left with its worker. */
+async function bring (store: InboxStore, owner: Buffer, fate: Fate | null, over: Parameters<typeof messageOf>[0] = {}): Promise<NewMessage> {
+  const message = messageOf(over)
+  await store.accept(message)
+  const [delivery] = await takeFrom(store, owner, 1, over.route ?? ROUTE)
+  assert.ok(delivery)
+  if (fate !== null) await store.settle(delivery.token, fate)
+  return message
+}
+
+export function inboxOperators (open: OpenInbox): void {
+  test('a list is what matches, oldest first, up to its limit', async t => {
+    const world = await open(t)
+    const { store } = world
+    const owner = await workerOf(store)
+    const dead = await bring(store, owner, DEAD)
+    const delivered = await bring(store, owner, DELIVERED)
+    const elsewhere = await bring(store, owner, DEAD, { route: 'other' })
+    const waiting = messageOf()
+    await store.accept(waiting)
+    const listed = async (filter: object) => (await store.list({ ...EVERYTHING, ...filter })).map(({ id }) => id)
+    assert.deepEqual(await listed({}), [dead.id, delivered.id, elsewhere.id, waiting.id])
+    assert.deepEqual(await listed({ limit: 2 }), [dead.id, delivered.id])
+    assert.deepEqual(await listed({ state: 'dead' }), [dead.id, elsewhere.id])
+    assert.deepEqual(await listed({ state: 'dead', route: ROUTE }), [dead.id])
+    assert.deepEqual(await listed({ id: waiting.id }), [waiting.id])
+    assert.deepEqual(await listed({ keyHash: delivered.about.keyHash }), [delivered.id])
+    assert.deepEqual(await listed({ olderMs: LONG_MS }), [])
+    assert.deepEqual(await store.list({ id: dead.id, limit: 1 }), [await detailOf(store, dead)])
+    await untilAfter(world, SHORT_MS, async () => (await listed({ olderMs: SHORT_MS })).length === 4, 'all to be old enough')
+  })
+
+  test('a retry delivers again what is dead, held or pausing, with its tries begun anew; what is delivered or under way stays as it is', async t => {
+    const { store, audits } = await open(t)
+    const owner = await workerOf(store)
+    const [dead, held, pausing] = [await bring(store, owner, DEAD), await bring(store, owner, HELD), await bring(store, owner, againIn(LONG_MS))]
+    const [delivered, underWay] = [await bring(store, owner, DELIVERED), await bring(store, owner, null)]
+    const changed = await store.retry(EVERYTHING, AUDIT)
+    assert.deepEqual(changed.map(({ id, state, tries, attempt, expiresAtMs }) => ({ id, state, tries, attempt, expiresAtMs })), [dead, held, pausing].map(({ id }) => ({ id, state: 'waiting', tries: 0, attempt: 1, expiresAtMs: null })))
+    const taken = await takeFrom(store, owner)
+    assert.deepEqual(taken.map(({ token, tries, request }) => ({ attempt: token.attempt, tries, request })), [dead, held, pausing].map(({ request }) => ({ attempt: 2, tries: 1, request })))
+    assert.deepEqual([await stateOf(store, delivered), await stateOf(store, underWay)], ['delivered', 'delivering'])
+    assert.deepEqual(await audits(), Array.from({ length: 3 }, () => ({ action: 'retry', ...AUDIT })))
+  })
+
+  test('a discard gives up what waits, is dead or held, for good', async t => {
+    const { store, audits } = await open(t)
+    const owner = await workerOf(store)
+    const [dead, held] = [await bring(store, owner, DEAD), await bring(store, owner, HELD)]
+    const [delivered, underWay] = [await bring(store, owner, DELIVERED), await bring(store, owner, null)]
+    const waiting = messageOf()
+    await store.accept(waiting)
+    const changed = await store.discard(EVERYTHING, AUDIT)
+    assert.deepEqual(changed.map(({ id, state }) => ({ id, state })), [dead, held, waiting].map(({ id }) => ({ id, state: 'discarded' })))
+    assert.ok(changed.every(({ expiresAtMs, settledAtMs }) => expiresAtMs !== null && settledAtMs !== null))
+    assert.deepEqual(await store.retry(EVERYTHING, AUDIT), [])
+    assert.deepEqual(await takeFrom(store, owner), [])
+    assert.deepEqual([await stateOf(store, delivered), await stateOf(store, underWay)], ['delivered', 'delivering'])
+    assert.deepEqual(await audits(), Array.from({ length: 3 }, () => ({ action: 'discard', ...AUDIT })))
+  })
+
+  test('a change by hand is bounded by its filter', async t => {
+    const { store } = await open(t)
+    const owner = await workerOf(store)
+    const [first, second] = [await bring(store, owner, DEAD), await bring(store, owner, DEAD)]
+    const elsewhere = await bring(store, owner, DEAD, { route: 'other' })
+    assert.deepEqual((await store.discard({ state: 'dead', route: ROUTE, limit: 1 }, AUDIT)).map(({ id }) => id), [first.id])
+    assert.deepEqual((await store.retry({ state: 'dead', route: 'other', limit: 10 }, AUDIT)).map(({ id }) => id), [elsewhere.id])
+    assert.deepEqual(await store.retry({ state: 'delivered', limit: 10 }, AUDIT), [])
+    assert.equal(await stateOf(store, second), 'dead')
+  })
+
+  test('how much is in a route, what its requests weigh, and how old the oldest is', async t => {
+    const world = await open(t)
+    const { store } = world
+    const owner = await workerOf(store)
+    await bring(store, owner, DEAD, { body: 'dead' })
+    await bring(store, owner, DELIVERED, { body: 'delivered' })
+    await bring(store, owner, HELD, { body: '12' })
+    await bring(store, owner, null, { body: '345' })
+    await acceptInTurn(store, [messageOf({ body: '6789' }), messageOf({ body: '0' }), messageOf({ route: 'other', body: '' })])
+    const depths = new Map((await store.depths()).map(depth => [depth.route, depth]))
+    const { oldestMs, ...depth } = depths.get(ROUTE) ?? { oldestMs: null }
+    assert.deepEqual(depth, { route: ROUTE, waiting: 2, delivering: 1, held: 1, dead: 1, bytes: 10 })
+    assert.ok(oldestMs !== null && oldestMs >= 0)
+    assert.equal(depths.get('other')?.waiting, 1)
+    await untilAfter(world, SHORT_MS, async () => (await store.depths()).every(({ oldestMs }) => (oldestMs ?? 0) >= SHORT_MS), 'all to be older')
+    await store.discard(EVERYTHING, AUDIT)
+    assert.equal((await store.depths()).find(({ route }) => route === 'other')?.waiting ?? 0, 0)
+  })
+
+  test('what is past is swept, some at a time, and nothing else', async t => {
+    const world = await open(t)
+    const { store } = world
+    const owner = await workerOf(store)
+    const short = { keepMs: SHORT_MS, deadKeepMs: SHORT_MS }
+    const past = [await bring(store, owner, DELIVERED, short), await bring(store, owner, DEAD, short), await bring(store, owner, HELD, short)]
+    const kept = [await bring(store, owner, DELIVERED), await bring(store, owner, DEAD), await bring(store, owner, againIn(LONG_MS), short), await bring(store, owner, null, short)]
+    await untilAfter(world, SHORT_MS, async () => (await Promise.all(past.map(({ id }) => store.look(id)))).every(found => found === null), 'three to be past')
+    const swept = [await store.sweep(2), await store.sweep(2), await store.sweep(2)]
+    assert.deepEqual(swept, [2, 1, 0])
+    for (const message of kept) assert.ok(await detailOf(store, message))
+    assert.equal((await store.list(EVERYTHING)).length, kept.length)
+    assert.equal((await takeFrom(store, owner)).length, 0)
+    await store.accept(past[0] as NewMessage)
+    await takeOne(store, owner)
+  })
+}

@@ -1,0 +1,142 @@
+/** What a sender has to show at the inbox's door, and what becomes of several events in one request. */
+import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { keyHeaderOf, readKeySources } from '../../src/config/key-source.ts'
+import { headerValue } from '../../src/core/headers.ts'
+import { recordId } from '../../src/core/identity.ts'
+import { readPointer } from '../../src/core/json-pointer.ts'
+import type { IdempotencyPolicy, VerifyPolicy } from '../../src/core/policy.ts'
+import type { StoredRequest } from '../../src/core/message.ts'
+import { call } from '../harness/call.ts'
+import type { Called } from '../harness/call.ts'
+import { ASYNC, startAsync, startInbox } from './inbox-world.ts'
+import type { InboxWorld } from './inbox-world.ts'
+
+const OWNER = Buffer.alloc(16, 1)
+const SECRET = 'hunter2'
+const VERIFY: VerifyPolicy = { scheme: 'github', secrets: [SECRET], toleranceMs: 300_000, hmac: null }
+const signed = (body: string, secret = SECRET): Record<string, string> => ({ 'X-Hub-Signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}` })
+
+function keyFrom (from: string | readonly string[]): Pick<IdempotencyPolicy, 'key' | 'fingerprint'> {
+  const read = readKeySources(from)
+  assert.ok('value' in read)
+  return { key: { sources: read.value, header: keyHeaderOf(read.value), required: true, syntax: 'lenient', store: 'text', windowMs: 86_400_000 }, fingerprint: { of: ['method', 'target'], body: 'none' } }
+}
+
+/** What consumers would get, oldest first. */
+async function requests ({ inbox }: InboxWorld): Promise<StoredRequest[]> {
+  await inbox.alive(OWNER, 60_000)
+  return (await inbox.take({ routes: [{ route: 'things', places: 100 }], owner: OWNER })).map(({ request }) => request)
+}
+
+const bodies = async (world: InboxWorld): Promise<string[]> => (await requests(world)).map(({ body }) => body.toString())
+
+test('a good signature is told to the consumer, in a field that nobody else writes', async t => {
+  const world = await startInbox(t, { inbox: { verify: VERIFY } })
+  assert.equal((await world.ask('k', { body: 'one', headers: { ...signed('one'), 'Onceway-Verified': 'stripe' } })).status, 202)
+  const [request] = await requests(world)
+  assert.deepEqual(request?.headers.filter(name => /verified/i.test(name)), ['Onceway-Verified'])
+  assert.equal(headerValue(request.headers, 'onceway-verified'), 'github')
+})
+
+test('without verify nothing is told, whatever the sender says', async t => {
+  const world = await startInbox(t)
+  await world.ask('k', { headers: { 'Onceway-Verified': 'github' } })
+  const [request] = await requests(world)
+  assert.equal(headerValue(request?.headers ?? [], 'onceway-verified'), null)
+})
+
+test('no signature, another\'s or another body\'s is a 401 and nothing is accepted, not even as a duplicate', async t => {
+  const world = await startInbox(t, { inbox: { verify: VERIFY } })
+  await world.ask('taken', { body: 'one', headers: signed('one') })
+  for (const [key, headers] of [['k', {}], ['k', signed('one', 'hunter3')], ['k', signed('two')], ['taken', {}]] as const) {
+    const refused = await world.ask(key, { body: 'one', headers })
+    assert.deepEqual([refused.status, refused.json.code, refused.headers['www-authenticate']], [401, 'signature-invalid', 'Signature'])
+    assert.match(String(refused.json.detail), /Nothing was accepted\.$/)
+  }
+  assert.equal((await world.messages()).length, 1)
+})
+
+test('where clients ask for the inbox, a signature is asked of those who do', async t => {
+  const { ask, witness, messages } = await startAsync(t, { inbox: { verify: VERIFY } })
+  assert.equal((await ask('a', { headers: ASYNC })).status, 401)
+  assert.equal((await ask('a')).status, 201)
+  assert.equal((await ask('b', { headers: { ...ASYNC, ...signed('same') } })).status, 202)
+  assert.deepEqual([witness.seen.length, (await messages()).length], [1, 1])
+})
+
+interface Sender { readonly name: string, readonly from: string, readonly headers: Record<string, string>, readonly event: (id: string) => string, readonly together: (...events: readonly string[]) => string, readonly alone: (event: string) => string, readonly type: string, readonly key: (id: string) => string }
+
+const JSON_TYPE = { 'Content-Type': 'application/json' }
+const SENDERS: readonly Sender[] = [
+  { name: 'CloudEvents', from: 'cloudevents', headers: { 'Content-Type': 'application/cloudevents-batch+json' }, event: id => `{"source":"/a","id":"${id}","n":1.50}`, together: (...events) => `[${events.join()}]`, alone: event => event, type: 'application/cloudevents+json', key: id => `2:/a1:${id}` },
+  { name: 'Event Grid', from: 'eventgrid', headers: { ...JSON_TYPE, 'aeg-event-type': 'Notification' }, event: id => `{"id":"${id}","n":1.50}`, together: (...events) => `[${events.join()}]`, alone: event => `[${event}]`, type: 'application/json', key: id => id },
+  { name: 'SQS', from: 'json:/Records/0/messageId', headers: JSON_TYPE, event: id => `{"messageId":"${id}","n":1.50}`, together: (...events) => `{"Records":[${events.join()}]}`, alone: event => `{"Records":[${event}]}`, type: 'application/json', key: id => id }
+]
+
+async function senderOf (t: TestContext, { from, headers }: Sender, inbox: Parameters<typeof startInbox>[1] = {}): Promise<{ world: InboxWorld, send: (body: string) => Promise<Called> }> {
+  const world = await startInbox(t, { ...inbox, inbox: { batch: 'split', ...inbox?.inbox }, policy: keyFrom(from) })
+  return { world, send: async body => call(world.url, '/things', { headers, body }) }
+}
+
+for (const sender of SENDERS) {
+  const { name, event, together, alone, type, key } = sender
+
+  test(`${name}: every event of a batch is a message, under the key that it has alone`, async t => {
+    const { world, send } = await senderOf(t, sender)
+    const accepted = await send(together(event('1'), event('2')))
+    assert.deepEqual([accepted.status, accepted.headers['idempotency-status']], [202, 'accepted'])
+    // One of them again in another batch, and again in it: what is new is accepted, what was is there once.
+    assert.equal((await send(together(event('2'), event('3'), event('3')))).status, 202)
+    const messages = await world.messages()
+    assert.deepEqual(messages.map(({ id }) => id.toString('hex')), ['1', '2', '3'].map(id => recordId('things', 'anonymous', key(id)).toString('hex')))
+    assert.deepEqual(messages.map(({ about }) => about.keyText), ['1', '2', '3'].map(key))
+    const stored = await requests(world)
+    assert.deepEqual(stored.map(({ body }) => body.toString()), ['1', '2', '3'].map(id => alone(event(id))))
+    for (const { headers } of stored) assert.equal(headerValue(headers, 'content-type'), type)
+  })
+
+  test(`${name}: one event without an identity, and none is accepted`, async t => {
+    const { world, send } = await senderOf(t, sender)
+    const refused = await send(together(event('1'), '{"poison":true}', event('3')))
+    assert.deepEqual([refused.status, refused.json.code], [400, 'key-missing'])
+    assert.match(String(refused.json.detail), /^Item 1 of the batch: .*Nothing of this request was accepted\.$/)
+    assert.deepEqual(await world.messages(), [])
+  })
+
+  test(`${name}: a batch is refused where it is not taken apart`, async t => {
+    const { world, send } = await senderOf(t, sender, { inbox: { batch: 'refuse' } })
+    const refused = await send(together(event('1'), event('2')))
+    assert.deepEqual([refused.status, refused.json.code], [400, 'key-invalid'])
+    assert.deepEqual([await world.messages(), world.witness.seen.length], [[], 0])
+  })
+}
+
+test('a batch is signed as a whole, and ordered by its events', async t => {
+  const order = { kind: 'json', pointer: readPointer('/group') ?? [], written: '/group' } as const
+  const world = await startInbox(t, { inbox: { batch: 'split', verify: VERIFY, order }, policy: keyFrom('json:/id') })
+  const body = '[{"id":"1","group":"a"},{"id":"2","group":"a"},{"id":"3","group":"b"}]'
+  assert.equal((await call(world.url, '/things', { headers: JSON_TYPE, body })).status, 401)
+  assert.equal((await call(world.url, '/things', { headers: { ...JSON_TYPE, ...signed(body) }, body })).status, 202)
+  assert.deepEqual(await bodies(world), ['{"id":"1","group":"a"}', '{"id":"3","group":"b"}'])
+  const unfit = '[{"id":"4","group":"a"},{"id":"5","group":{}}]'
+  const refused = await call(world.url, '/things', { headers: { ...JSON_TYPE, ...signed(unfit) }, body: unfit })
+  assert.deepEqual([refused.status, refused.json.code, (await world.messages()).length], [400, 'bad-request', 3])
+})
+
+test('an inbox without room for all of a batch takes none of it', async t => {
+  const { world, send } = await senderOf(t, SENDERS[2] as Sender, { inbox: { depthMax: 2 } })
+  const { event, together } = SENDERS[2] as Sender
+  assert.equal((await send(together(event('1'), event('2'), event('3')))).status, 503)
+  assert.deepEqual(await world.messages(), [])
+  assert.equal((await send(together(event('1'), event('2')))).status, 202)
+})
+
+test('what was held for a batch is given back', async t => {
+  const { world, send } = await senderOf(t, SENDERS[2] as Sender)
+  const { event, together } = SENDERS[2] as Sender
+  for (const body of [together(event('1'), event('2')), together(event('1'), '{}')]) await send(body)
+  assert.equal(world.gateway.buffered.held, 0)
+})

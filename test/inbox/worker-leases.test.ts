@@ -1,0 +1,196 @@
+/** Workers that die, stall, lose their store or end: nothing is lost, and nothing is sent by whoever may not have it any more. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { StoreUnavailable } from '../../src/errors.ts'
+import { WORKER_LEASE_MS } from '../../src/gateway/worker-leases.ts'
+import type { GuardedRoute } from '../../src/core/policy.ts'
+import type { InboxStore } from '../../src/ports.ts'
+import { accept, after, Consumer, detail, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
+
+/** A lease, and until somebody looks for those that are over. */
+const RECOVERED_MS = WORKER_LEASE_MS + 4_000
+
+/** No time-out of its own ends what waits here. */
+function patient (): GuardedRoute {
+  const route = inboxRoute()
+  return { ...route, upstream: { ...route.upstream, timeoutMs: 600_000 } }
+}
+
+/** What stands between a worker and its store, one method of it. */
+function between<Name extends keyof InboxStore> (name: Name, instead: (inbox: InboxStore) => InboxStore[Name]): (inbox: InboxStore) => InboxStore {
+  return inbox => new Proxy(inbox, { get: (target, asked) => asked === name ? instead(inbox) : (target[asked as keyof InboxStore] as (...args: unknown[]) => unknown).bind(target) })
+}
+
+test('what a killed process was delivering is delivered by another one, when its lease is over', async t => {
+  const store = shared()
+  const dead = startWorker(t, store, new Consumer(store.clock, () => null))
+  await accept(store, dead, message('one'), message('held', { holds: true }))
+  await store.clock.advance(10)
+  dead.kill()
+  const consumer = new Consumer(store.clock)
+  const living = startWorker(t, store, consumer)
+  await store.clock.advance(WORKER_LEASE_MS - 1_000)
+  assert.equal(consumer.asked.length, 0)
+  await store.clock.advance(5_000)
+  assert.deepEqual(consumer.asked.map(({ text, attempt }) => [text, attempt]), [['one', 2]])
+  const held = await detail(store, 'held')
+  assert.deepEqual([held.state, held.error, (await detail(store, 'one')).state], ['held', 'WORKER_LOST', 'delivered'])
+  assert.ok(living.log.lines.some(({ level, message }) => level === 'warn' && message.includes('had taken')))
+})
+
+test('a lease that ended before the first byte: nothing is sent under it, and what it had comes again under a new one', async t => {
+  for (const kind of ['stall', 'suspend'] as const) {
+    const store = shared()
+    const consumer = new Consumer(store.clock)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    consumer.queued = promise
+    const worker = startWorker(t, store, consumer, { routes: [patient()] })
+    await accept(store, worker, message('one'))
+    await store.clock.advance(10)
+    assert.equal((await detail(store, 'one')).state, 'delivering', 'it waits for a connection')
+    store.clock[kind](WORKER_LEASE_MS)
+    consumer.queued = Promise.resolve()
+    resolve()
+    await store.clock.advance(RECOVERED_MS)
+    assert.deepEqual(consumer.asked.map(({ attempt }) => attempt), [2], kind)
+  }
+})
+
+test('a name whose lease was over begins nothing any more, even if the store takes its next sign of life', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  consumer.queued = promise
+  const stalled = startWorker(t, store, consumer, { routes: [patient()] })
+  await accept(store, stalled, message('one'))
+  await store.clock.advance(10)
+  store.clock.stall(WORKER_LEASE_MS)
+  // Another process has what it had, before it says that it lives.
+  assert.equal(await store.inbox.recover(10), 1)
+  await store.clock.advance(1_000)
+  consumer.queued = Promise.resolve()
+  resolve()
+  await store.clock.advance(1_000)
+  assert.deepEqual(consumer.asked.map(({ attempt }) => attempt), [2], 'only what was taken anew')
+  assert.ok(stalled.log.lines.some(({ message }) => message.includes('lease was over')))
+})
+
+test('a delivery whose message has gone to another is overtaken: it changes nothing', async t => {
+  const store = shared()
+  const slow = new Consumer(store.clock, async ({ attempt }) => { await after(store.clock, 9_000); return says(attempt === 1 ? 500 : 204) })
+  const stalled = startWorker(t, store, slow)
+  await accept(store, stalled, message('one'))
+  await store.clock.advance(10)
+  assert.equal(slow.asked.length, 1)
+  store.clock.stall(WORKER_LEASE_MS)
+  await store.inbox.recover(10)
+  await store.clock.advance(20_000)
+  assert.deepEqual([(await detail(store, 'one')).state, stalled.counts.get('overtaken')], ['delivered', 1])
+})
+
+test('a store that is away when an answer comes is told later; the consumer is asked once, however long it takes', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, async () => { await after(store.clock, 100); return says(204) })
+  const worker = startWorker(t, store, consumer)
+  const other = startWorker(t, store, new Consumer(store.clock))
+  await accept(store, worker, message('one'))
+  await store.clock.advance(50)
+  assert.equal(consumer.asked.length, 1)
+  worker.away = true
+  other.away = true
+  // An outage of the store as seen by the records: nobody may take anything back in the dark.
+  worker.gateway.contact.broken()
+  other.gateway.contact.broken()
+  await store.clock.advance(3 * WORKER_LEASE_MS)
+  for (const each of [worker, other]) {
+    each.gateway.contact.broken()
+    each.away = false
+  }
+  await store.clock.advance(3 * WORKER_LEASE_MS)
+  assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
+})
+
+test('a delivery outlasts an outage of its store: nobody takes it back before its worker could say that it lives', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, async () => { await after(store.clock, 5 * WORKER_LEASE_MS); return says(204) })
+  const worker = startWorker(t, store, consumer, { routes: [patient()] })
+  await accept(store, worker, message('one'))
+  await store.clock.advance(WORKER_LEASE_MS + 1_000)
+  const other = startWorker(t, store, consumer, { routes: [patient()] })
+  for (const each of [worker, other]) {
+    each.away = true
+    each.gateway.contact.broken()
+  }
+  store.clock.stall(WORKER_LEASE_MS + 1_000)
+  // The other one reaches it first.
+  other.away = false
+  await store.clock.advance(5_000)
+  worker.away = false
+  await store.clock.advance(4 * WORKER_LEASE_MS)
+  assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
+})
+
+test('while the store is away nothing is taken and nothing new is sent', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock)
+  const worker = startWorker(t, store, consumer)
+  await store.clock.advance(1_000)
+  worker.away = true
+  await accept(store, worker, message('one'))
+  await store.clock.advance(60_000)
+  assert.equal(consumer.asked.length, 0)
+  worker.away = false
+  await store.clock.advance(2_000)
+  assert.deepEqual(consumer.texts, ['one'])
+})
+
+test('messages that were handed out in a reply that was lost are not stuck: the name that has them is given up', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, async () => { await after(store.clock, 2_000); return says(204) })
+  let lost = 1
+  const worker = startWorker(t, store, consumer, {
+    routes: [inboxRoute({ concurrency: 2 })],
+    between: between('take', inbox => async order => {
+      const taken = await inbox.take(order)
+      if (taken.length > 0 && lost-- > 0) throw new StoreUnavailable('memory', 'take', true)
+      return taken
+    })
+  })
+  await accept(store, worker, message('one'), message('two'), message('three'))
+  await store.clock.advance(WORKER_LEASE_MS + 10_000)
+  assert.deepEqual([await states(store), consumer.asked.map(({ text, attempt }) => `${text} ${attempt}`).toSorted()], [{ delivered: 3 }, ['one 2', 'three 1', 'two 2']])
+})
+
+test('a drain takes nothing more, lets what is under way end, and leaves the rest to others', async t => {
+  const store = shared()
+  const slow = new Consumer(store.clock, async () => { await after(store.clock, 2_000); return says(204) })
+  const ending = startWorker(t, store, slow, { routes: [inboxRoute({ concurrency: 1 })] })
+  await accept(store, ending, message('one'), message('two'))
+  await store.clock.advance(10)
+  ending.gateway.draining = true
+  const idle = ending.gateway.idle(30_000)
+  await store.clock.advance(5_000)
+  assert.equal(await idle, true)
+  assert.deepEqual([slow.texts, (await detail(store, 'one')).state, (await detail(store, 'two')).state], [['one'], 'delivered', 'waiting'])
+})
+
+test('a delivery that outlasts the drain is broken off; another process has it at once', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock)
+  startWorker(t, store, consumer, { routes: [inboxRoute({ concurrency: 8 })] })
+  const never = new Consumer(store.clock, () => null)
+  await store.clock.advance(WORKER_LEASE_MS + 1_000)
+  const ending = startWorker(t, store, never)
+  const others = store.inbox.take.bind(store.inbox)
+  // The other one looks away while this one takes it.
+  store.inbox.take = async order => order.routes.some(({ places }) => places === 8) ? [] : others(order)
+  await accept(store, ending, message('one'))
+  await store.clock.advance(10)
+  store.inbox.take = others
+  assert.equal(never.asked.length, 1)
+  ending.gateway.draining = true
+  ending.gateway.cutOff()
+  await store.clock.advance(2_500)
+  await ending.end()
+  assert.deepEqual(consumer.asked.map(({ text, attempt }) => [text, attempt]), [['one', 2]])
+})

@@ -1,0 +1,13 @@
+/** The inbox in memory passes the suite of its port. */
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { inboxConformance } from '../conformance/inbox.ts'
+
+inboxConformance('memory', () => {
+  let now = 1_800_000_000_000
+  const store = new MemoryInbox({ nowMs: () => now })
+  return Promise.resolve({
+    store,
+    advance: ms => { now += ms },
+    audits: () => Promise.resolve(store.audits.map(({ action, who, why }) => ({ action, who, why })))
+  })
+})

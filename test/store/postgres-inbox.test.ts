@@ -1,0 +1,139 @@
+/** The inbox in Postgres passes the suite of its port, by two stores on one database, with named statements and without; and what only it has. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { openPostgres } from '../../src/store/postgres/open.ts'
+import type { PostgresOptions, PostgresRecordStore } from '../../src/store/postgres/open.ts'
+import { acceptInTurn, DEAD, DELIVERED, detailOf, idsOf, messageOf, namesOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
+import { inboxConformance } from '../conformance/inbox.ts'
+import { until } from '../conformance/record-world.ts'
+import { needs } from '../harness/needs.ts'
+import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
+import { openWorld, Worlds, type PostgresWorld } from './postgres-world.ts'
+
+describe('the inbox in Postgres', needs('postgres'), () => {
+  let server: Promise<PostgresServer> | null = null
+  const worlds = new Worlds()
+  const seconds = new Map<string, Promise<PostgresRecordStore>>()
+  after(async () => {
+    await Promise.all([worlds.close(), ...Array.from(seconds.values(), async (second) => (await second).close())])
+    await (await server)?.stop()
+  })
+  const open = async (t: TestContext, given: Partial<PostgresOptions> = {}) => openWorld(t, await (server ??= startPostgres()), given)
+
+  /** Another process' store, kept with its world for the next test. */
+  const secondOf = ({ options }: PostgresWorld): Promise<PostgresRecordStore> => {
+    const second = seconds.get(options.schema) ?? openPostgres({ ...options, migrate: 'check' })
+    seconds.set(options.schema, second)
+    return second
+  }
+  inboxConformance('postgres', async t => {
+    const world = await worlds.take(t, await (server ??= startPostgres()))
+    const { store, connect, options } = world
+    return {
+      store: store.inbox,
+      second: (await secondOf(world)).inbox,
+      audits: async () => (await (await connect()).query<{ action: string, who: string, why: string }>(`select action, who, why from ${options.schema}.message_audit order by number`)).rows
+    }
+  })
+
+  test('unnamed statements do as well', async t => {
+    const { store: { inbox: store } } = await open(t, { prepared: false })
+    const messages = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
+    await acceptInTurn(store, messages)
+    const owner = await workerOf(store)
+    await store.settle((await takeOne(store, owner)).token, DELIVERED)
+    assert.deepEqual(namesOf(await takeFrom(store, owner)), idsOf(...messages.slice(1)))
+  })
+
+  test('a process without an inbox opens no connection for one', async t => {
+    const { store, connect, options } = await open(t)
+    const purposes = async () => (await client.query<{ name: string }>('select application_name as name from pg_stat_activity where application_name like $1', [`%${options.instance}`])).rows.map(({ name }) => name.split(' ')[1])
+    const client = await connect()
+    await store.ping()
+    assert.deepEqual(await purposes(), ['background'])
+    await store.inbox.accept(messageOf())
+    assert.deepEqual((await purposes()).sort(), ['background', 'inbox'])
+  })
+
+  test('acceptances wait for no delivery: neither for a take nor for a settle', async t => {
+    const { store: { inbox }, connect, options } = await open(t)
+    const [taken, ...others] = Array.from({ length: 8 }, () => messageOf())
+    assert.ok(taken)
+    await acceptInTurn(inbox, [taken, ...others])
+    const owner = await workerOf(inbox)
+    const { token } = (await takeFrom(inbox, owner, 1))[0] ?? assert.fail('nothing was taken')
+    const other = await connect()
+    await other.query(`begin; select from ${options.schema}.messages for update; select from ${options.schema}.workers for update`)
+    let settled = false
+    const settle = inbox.settle(token, DELIVERED).then(result => { settled = true; return result })
+    assert.deepEqual(await inbox.accept(messageOf()), { kind: 'accepted' })
+    assert.equal(settled, false, 'the settle still waits')
+    assert.equal((await takeFrom(inbox, owner)).length, 1, 'and a take passes what is locked by')
+    await other.query('commit')
+    assert.equal(await settle, true)
+  })
+
+  test('a group whose turn a crash has left uncalled is called', async t => {
+    const { store: { inbox }, connect, options } = await open(t)
+    const [first, next] = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
+    await acceptInTurn(inbox, [first, next, messageOf({ group: 'b' }), messageOf({ group: 'b' })])
+    await (await connect()).query(`update ${options.schema}.messages set due_at = null where id = $1`, [first.id])
+    const owner = await workerOf(inbox)
+    assert.equal((await takeFrom(inbox, owner)).length, 1, 'of the other group')
+    assert.equal(await inbox.recover(10), 1)
+    assert.equal(await inbox.recover(10), 0)
+    await inbox.settle((await takeOne(inbox, owner)).token, DELIVERED)
+    assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(next))
+  })
+
+  test('a message whose acceptance was under way while the one before it ended has its turn', async t => {
+    const { store: { inbox }, connect, options } = await open(t)
+    const [first, next, blocker] = [messageOf({ group: 'a' }), messageOf({ group: 'a' }), messageOf()]
+    await inbox.accept(first)
+    const owner = await workerOf(inbox)
+    const { token } = await takeOne(inbox, owner)
+    // The batch has seen the first one, and waits for a message of its own that somebody else is accepting.
+    const other = await connect()
+    await other.query('begin')
+    await other.query(`insert into ${options.schema}.messages (id, number, state, blocks, route, holds, stops, keep_ms, dead_keep_ms, received_at, bytes, fp_alg, fingerprint, scope_hash, method, path, request_id, instance, key_hash, target, headers, body)
+      select $2, 0, 'waiting', true, 'other', holds, stops, keep_ms, dead_keep_ms, received_at, bytes, fp_alg, fingerprint, scope_hash, method, path, request_id, instance, key_hash, target, headers, body from ${options.schema}.messages where id = $1`, [first.id, blocker.id])
+    const accepts = Promise.all([inbox.accept(next), inbox.accept(blocker)])
+    await until(async () => (await other.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'onceway inbox ${options.instance}'`)).rowCount === 1, 'the batch to wait')
+    assert.equal(await inbox.settle(token, DELIVERED), true)
+    await other.query('rollback')
+    assert.deepEqual((await accepts).map(({ kind }) => kind), ['accepted', 'accepted'])
+    let taken: string[] = []
+    await until(async () => { taken = [...taken, ...namesOf(await takeFrom(inbox, owner))]; return taken.length === 2 }, 'both to be taken')
+    assert.deepEqual(taken.sort(), idsOf(next, blocker).sort())
+  })
+
+  test('what was delivered keeps no byte of its request, what is dead keeps all, and what cannot be read back is never sent', async t => {
+    const { store: { inbox }, connect, options } = await open(t)
+    const client = await connect()
+    const bytes = async (id: Buffer) => (await client.query<{ bytes: number }>(`select length(headers) + length(body) as bytes from ${options.schema}.messages where id = $1`, [id])).rows[0]?.bytes
+    const [delivered, dead, damaged] = [messageOf(), messageOf(), messageOf()]
+    const owner = await workerOf(inbox)
+    for (const [message, fate] of [[delivered, DELIVERED], [dead, DEAD]] as const) {
+      await inbox.accept(message)
+      await inbox.settle((await takeOne(inbox, owner)).token, fate)
+    }
+    assert.equal(await bytes(delivered.id), 0)
+    assert.ok((await bytes(dead.id) ?? 0) > dead.request.body.length)
+    await inbox.accept(damaged)
+    await client.query(`update ${options.schema}.messages set headers = '\\x00' where id = $1`, [damaged.id])
+    assert.deepEqual(await takeFrom(inbox, owner), [])
+    const { state, error } = await detailOf(inbox, damaged)
+    assert.deepEqual({ state, error }, { state: 'dead', error: 'UNDECODABLE' })
+  })
+
+  test('workers that died long ago are forgotten, and those that live are not', async t => {
+    const { store: { inbox }, connect, options } = await open(t)
+    const client = await connect()
+    const [old, living] = [await workerOf(inbox), await workerOf(inbox)]
+    await client.query(`update ${options.schema}.workers set alive_until = clock_timestamp() - interval '2 hours' where owner = $1`, [old])
+    assert.equal(await inbox.sweep(10), 0)
+    const { rows } = await client.query<{ owner: Buffer }>(`select owner from ${options.schema}.workers`)
+    assert.deepEqual(rows.map(({ owner }) => owner), [living])
+  })
+})

@@ -1,0 +1,74 @@
+/** The inbox in the embedded store passes the suite of its port; and what only it has: a start after a crash. */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { openSqlite } from '../../src/store/sqlite/store.ts'
+import { DELIVERED, detailOf, idsOf, messageOf, namesOf, stateOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
+import { inboxConformance } from '../conformance/inbox.ts'
+import { makeDirectory } from '../harness/directory.ts'
+
+async function opened () {
+  const directory = makeDirectory('sqlite-inbox')
+  const clock = { nowMs: 1_800_000_000_000 }
+  const openAgain = async () => openSqlite({ dataDir: directory.path, exclusive: true, nowMs: () => clock.nowMs })
+  const store = await openAgain()
+  const raw = <Result>(work: (database: DatabaseSync) => Result): Result => {
+    const database = new DatabaseSync(join(directory.path, 'onceway.db'), { timeout: 5_000 })
+    try { return work(database) } finally { database.close() }
+  }
+  return { store, clock, openAgain, raw, close: async () => { await store.close(); directory.remove() } }
+}
+
+async function open (t: TestContext) {
+  const world = await opened()
+  t.after(() => world.close())
+  return world
+}
+
+/** One for all tests of the suite, each of which finds it empty: to open one takes longer than most of them. */
+let shared: ReturnType<typeof opened> | null = null
+after(async () => { await (await shared)?.close() })
+
+inboxConformance('sqlite', async () => {
+  const { store, clock, raw } = await (shared ??= opened())
+  raw(database => { database.exec('delete from messages; delete from workers; delete from message_audit') })
+  return {
+    store: store.inbox,
+    advance: ms => { clock.nowMs += ms },
+    audits: () => Promise.resolve(raw(database => database.prepare('select action, who, why from message_audit order by number').all() as unknown as Array<{ action: string, who: string, why: string }>).map(row => ({ ...row })))
+  }
+})
+
+test('a start finds what was accepted, and what a dead process had is delivered at once', async t => {
+  const { store, openAgain } = await open(t)
+  const [first, next] = [messageOf({ group: 'a', body: 'one' }), messageOf({ group: 'a' })]
+  await store.inbox.accept(first)
+  await store.inbox.accept(next)
+  await takeOne(store.inbox, await workerOf(store.inbox))
+  await store.close()
+  const { inbox, close } = await openAgain().then(again => ({ inbox: again.inbox, close: () => again.close() }))
+  t.after(close)
+  assert.equal(await stateOf(inbox, first), 'delivering')
+  assert.equal(await inbox.recover(10), 1)
+  const owner = await workerOf(inbox)
+  const { token, request } = await takeOne(inbox, owner)
+  assert.deepEqual([token.attempt, request], [2, first.request])
+  await inbox.settle(token, DELIVERED)
+  assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(next))
+})
+
+test('what was delivered keeps no byte of its request, and what cannot be read back is never sent', async t => {
+  const { store: { inbox }, raw } = await open(t)
+  const [delivered, damaged] = [messageOf(), messageOf()]
+  await inbox.accept(delivered)
+  const owner = await workerOf(inbox)
+  await inbox.settle((await takeOne(inbox, owner)).token, DELIVERED)
+  assert.deepEqual({ ...raw(database => database.prepare('select length(headers) + length(body) as bytes from messages').get()) }, { bytes: 0 })
+  await inbox.accept(damaged)
+  raw(database => database.prepare('update messages set headers = x\'00\' where id = ?').run(damaged.id))
+  assert.deepEqual(await takeFrom(inbox, owner), [])
+  const { state, error } = await detailOf(inbox, damaged)
+  assert.deepEqual({ state, error }, { state: 'dead', error: 'UNDECODABLE' })
+})
