@@ -162,7 +162,7 @@ export const MECHANISMS: readonly Break[] = [
     name: 'no-drain',
     does: 'ends without waiting for what it executes',
     breaks: ['I8'],
-    patches: [{ file: 'gateway/gateway.ts', find: 'while (!this.stopped && this.underWay > 0 &&', replace: 'while (!this.stopped && this.underWay > 1_000_000 &&' }]
+    patches: [{ file: 'gateway/gateway.ts', find: 'while (!this.stopped && this.busy > 0 &&', replace: 'while (!this.stopped && this.busy > 1_000_000 &&' }]
   },
   {
     name: 'lost-rows-stay-lost',

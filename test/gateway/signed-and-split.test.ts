@@ -71,8 +71,8 @@ interface Sender { readonly name: string, readonly from: string, readonly header
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const SENDERS: readonly Sender[] = [
-  { name: 'CloudEvents', from: 'cloudevents', headers: { 'Content-Type': 'application/cloudevents-batch+json' }, event: id => `{"source":"/a","id":"${id}","n":1.50}`, together: (...events) => `[${events.join()}]`, alone: event => event, type: 'application/cloudevents+json', key: id => `2:/a1:${id}` },
-  { name: 'Event Grid', from: 'eventgrid', headers: { ...JSON_TYPE, 'aeg-event-type': 'Notification' }, event: id => `{"id":"${id}","n":1.50}`, together: (...events) => `[${events.join()}]`, alone: event => `[${event}]`, type: 'application/json', key: id => id },
+  { name: 'CloudEvents', from: 'cloudevents', headers: { 'Content-Type': 'application/cloudevents-batch+json' }, event: id => `{"source":"/a","id":"${id}","n":1.50}`, together: (...events) => `[${events.join()}]`, alone: event => event, type: 'application/cloudevents+json', key: id => `cloudevents:2:/a1:${id}` },
+  { name: 'Event Grid', from: 'eventgrid', headers: { ...JSON_TYPE, 'aeg-event-type': 'Notification' }, event: id => `{"id":"${id}","n":1.50}`, together: (...events) => `[${events.join()}]`, alone: event => `[${event}]`, type: 'application/json', key: id => `eventgrid:${id}` },
   { name: 'SQS', from: 'json:/Records/0/messageId', headers: JSON_TYPE, event: id => `{"messageId":"${id}","n":1.50}`, together: (...events) => `{"Records":[${events.join()}]}`, alone: event => `{"Records":[${event}]}`, type: 'application/json', key: id => id }
 ]
 

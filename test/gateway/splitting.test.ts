@@ -96,11 +96,6 @@ test('a batch that cannot be taken apart is refused as a whole', t => {
   assert.match(refusal(split(t, '[{"id":"1"},2]', { from: 'json:/id', headers: JSON_TYPE })), /^bad-request: Item 1 of the batch is no object\./)
 })
 
-test('a control message among events is none of them', t => {
-  const events = '[{"id":"1","eventType":"t"},{"id":"2","eventType":"Microsoft.EventGrid.SubscriptionValidationEvent"}]'
-  assert.match(refusal(split(t, events, { from: 'eventgrid', headers: GRID })), /^key-invalid: Item 1 of the batch: It is no event \(control-message\)\./)
-})
-
 test('a key in the head is the whole request\'s', t => {
   const asking = { from: '["header:Idempotency-Key", "json:/Records/0/messageId"]', headers: [...JSON_TYPE, 'Idempotency-Key', 'k'] }
   assert.equal(split(t, sqs('1', '2'), asking).kind, 'one')
