@@ -1,0 +1,25 @@
+/** `npm run chaos:hunts`: every build that lies on purpose, hunted one after another. Exits 1 if one is not found out. */
+import { DROP_LIES, LIES } from '../broken/breaks.ts'
+import { HUNTS } from './emphasis.ts'
+import { printed } from './report.ts'
+import { runChaos } from './run.ts'
+
+const SEED = 1
+
+export type Lie = typeof LIES[number] | typeof DROP_LIES[number]
+
+/** What is wrong with the hunt; null: the lie was found out. */
+export async function hunt (name: Lie): Promise<string | null> {
+  const { seconds, emphasis, breaks } = HUNTS[name]
+  const result = await runChaos({ seed: SEED, seconds, gateways: 2, emphasis, broken: name })
+  const caught = result.violations.some(({ invariant }) => breaks.some(each => each === invariant))
+  return caught ? null : `nothing was found\n${printed(result)}`
+}
+
+if (import.meta.main) {
+  for (const name of [...LIES, ...DROP_LIES]) {
+    const wrong = await hunt(name)
+    console.log(`${name}: ${wrong ?? `found out, by ${HUNTS[name].breaks.join(' or ')}`}`)
+    if (wrong !== null) process.exitCode = 1
+  }
+}
