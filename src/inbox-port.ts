@@ -1,0 +1,64 @@
+/** The seam of the inbox, types only: one of ports.ts, which has its names too. */
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, MessageState, NewMessage } from './core/message.ts'
+
+export type AcceptResult =
+  /** The commit is acknowledged: it will be delivered. */
+  | { readonly kind: 'accepted' }
+  /** A message with this id stands there; as it stands. */
+  | { readonly kind: 'seen', readonly message: MessageDetail }
+
+export interface TakeMessages {
+  /** At most so many of each route. */
+  readonly routes: ReadonlyArray<{ readonly route: string, readonly places: number }>
+  /** This worker's, alive at the moment ({@link InboxStore.alive}). */
+  readonly owner: Buffer
+}
+
+export interface MessageFilter {
+  readonly id?: Buffer
+  readonly keyHash?: Buffer
+  readonly route?: string
+  readonly state?: MessageState
+  /** Accepted at least so long ago. */
+  readonly olderMs?: number
+  /** At most this many, oldest first. */
+  readonly limit: number
+}
+
+export interface MessageAudit { readonly who: string, readonly why: string }
+
+/**
+ * The inbox: one durable row per message, in the arbiter's database. Times count on the store's own clock.
+ *
+ * A driver guarantees: a resolved promise means that the commit is acknowledged. Of all that accept one id exactly one is told
+ * 'accepted', until the message is swept. Of a group at most one message is delivered at a time, in the order in which the
+ * acceptances were committed; one whose `stops` is set stops it while dead or held. Nothing is handed out twice with one
+ * attempt, and an attempt is greater than all before it. A write whose token does not match changes nothing. What a worker had when it was no longer
+ * alive waits again (`holds`: is held). Rejections are RecordStore's (ports.ts).
+ */
+export interface InboxStore {
+  accept: (message: NewMessage) => Promise<AcceptResult>
+  /** All of them, or (one of them is there already with another fingerprint) none; in one transaction. The results in their order; their ids all different. */
+  acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
+  look: (id: Buffer) => Promise<MessageDetail | null>
+  /** This worker lives for `leaseMs` from when the statement began. */
+  alive: (owner: Buffer, leaseMs: number) => Promise<void>
+  /** Its deliveries are over, or are given up: it lives no more. */
+  gone: (owner: Buffer) => Promise<void>
+  /** Those that are due, longest due first. */
+  take: (order: TakeMessages) => Promise<Delivery[]>
+  /** false: it is not this delivery's any more; nothing changed. */
+  settle: (token: DeliveryToken, fate: Fate) => Promise<boolean>
+  /** Takes what dead workers had; lets every group go on whose turn nobody has called. Returns how many messages it changed: 0, and nobody need look again. */
+  recover: (limit: number) => Promise<number>
+  /** Until the next waiting message is due, 0 if one is; null: none is waiting for a time. */
+  dueInMs: (routes: readonly string[]) => Promise<number | null>
+  depths: () => Promise<Depth[]>
+  list: (filter: MessageFilter) => Promise<MessageDetail[]>
+  /** Held and dead ones (and waiting ones, at once) are delivered again; returns those that changed. Audited. */
+  retry: (filter: MessageFilter, audit: MessageAudit) => Promise<MessageDetail[]>
+  /** Waiting, held and dead ones are given up for good. Audited. */
+  discard: (filter: MessageFilter, audit: MessageAudit) => Promise<MessageDetail[]>
+  /** Deletes what is past, at most `limit`. Returns how many. */
+  sweep: (limit: number) => Promise<number>
+}
