@@ -6,6 +6,9 @@ import { eventually } from '../test/harness/eventually.ts'
 import { launch } from '../test/harness/process.ts'
 import type { Launched } from '../test/harness/process.ts'
 
+/** Of an inbox's deliveries: they wait, or go as fast as they can. */
+export type Wish = 'held' | 'free'
+
 export interface Child {
   readonly url: string
   readonly pid: number
@@ -13,6 +16,10 @@ export interface Child {
   readonly trouble: () => string | null
   /** Logs are written as in earnest, and kept no longer than a turn: a gateway writes a line for every request. */
   readonly forgetLog: () => void
+  /** Resolves when the log says `answer`. Forgets the log. */
+  readonly signal: (signal: NodeJS.Signals, answer: string) => Promise<void>
+  /** Of an inbox; others have none to hold. */
+  readonly deliveries: (wish: Wish) => Promise<void>
   readonly stop: () => Promise<void>
 }
 
@@ -39,6 +46,12 @@ export async function startChild ({ name, file, args, directory, env = {}, url, 
     pid: launched.pid,
     trouble: () => launched.running() ? null : `${name} has ended:\n${launched.lastLog()}`,
     forgetLog: () => { truncateSync(log) },
+    async signal (signal, answer) {
+      truncateSync(log)
+      process.kill(launched.pid, signal)
+      await eventually(() => readFileSync(log, 'utf8').includes(answer), () => `${name} does not say "${answer}":\n${launched.lastLog()}`)
+    },
+    deliveries: async () => { throw new Error(`${name} delivers nothing`) },
     stop: () => launched.killAll()
   }
 }

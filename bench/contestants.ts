@@ -8,16 +8,22 @@ import { fileURLToPath } from 'node:url'
 import { MAIN } from '../test/harness/process-gateway.ts'
 import { ConfigSchema } from '../src/config/schema.ts'
 import { startChild } from './child.ts'
-import type { Child } from './child.ts'
-import { PATH } from './exchange.ts'
+import type { Child, Wish } from './child.ts'
+import { GROUP_HEADER, PATH } from './exchange.ts'
 import { startCache, startProxy } from './nginx.ts'
 
-/** pass: nothing is guarded. first: every key is new. replay: every key is settled. */
-export type Work = 'pass' | 'first' | 'replay'
+/**
+ * pass: nothing is guarded. first: every key is new. replay: every key is settled. accept: every message is new, and waits.
+ * deliver: what has gathered goes out. steady: some come and go every second.
+ */
+export type Work = 'pass' | 'first' | 'replay' | InboxWork
+export type InboxWork = 'accept' | 'deliver' | 'steady'
 
 export interface World {
   readonly directory: string
   readonly upstreamUrl: string
+  /** Of the load; and of the deliveries of an inbox. */
+  readonly concurrency: number
   readonly redisUrl: () => string
   /** An empty one. slow: on the server where a commit takes its time. */
   readonly createDatabase: (name: string, slow: boolean) => Promise<string>
@@ -32,10 +38,19 @@ export interface Contestant {
   /** Whose turn in the same round it is a ratio over. */
   readonly over: string
   readonly needs: readonly Need[]
+  /** Its inbox keeps the order of each group. */
+  readonly ordered?: boolean
   readonly start: (world: World) => Promise<Child>
 }
 
 export const BASELINE = 'plain'
+/** What deliveries are compared with. */
+const OUTBOX = 'outbox'
+const INBOX: readonly Work[] = ['accept', 'deliver', 'steady']
+
+export function overOf ({ over }: Contestant, work: Work): string {
+  return work === 'deliver' || work === 'steady' ? OUTBOX : over
+}
 
 /** Who needs the setting `workers` is in the list as soon as the configuration has it. */
 const WITH_WORKERS: readonly Contestant[] = [
@@ -57,6 +72,12 @@ export const CONTESTANTS: readonly Contestant[] = [
   ...'workers' in ConfigSchema.properties ? WITH_WORKERS : [],
   onceway({ name: 'onceway-no-lru', what: 'Redis and Postgres, nothing kept in memory: replays come from Redis', works: ['replay'], postgres: true, redis: true, recentBytes: '0B' }),
   onceway({ name: 'onceway-store-only', what: 'Postgres only, nothing kept in memory: replays come from Postgres', works: ['replay'], postgres: true, recentBytes: '0B' }),
+  { name: 'floor-inbox', what: 'node:http, a list in memory and undici dispatch; survives nothing', works: INBOX, over: BASELINE, needs: [], start: floorInbox },
+  { name: OUTBOX, what: 'an INSERT for each; workers that SELECT … FOR UPDATE SKIP LOCKED, send, UPDATE, one by one', works: INBOX, over: BASELINE, needs: ['postgres'], start: outbox },
+  onceway({ name: 'onceway-inbox-embedded', what: 'mode inbox, SQLite', works: INBOX }),
+  onceway({ name: 'onceway-inbox-postgres', what: 'mode inbox, Postgres only', works: INBOX, postgres: true }),
+  onceway({ name: 'onceway-inbox', what: 'mode inbox, Redis and Postgres', works: INBOX, postgres: true, redis: true }),
+  onceway({ name: 'onceway-inbox-ordered', what: 'mode inbox, Postgres only, in the order of 1,000 groups', works: INBOX, postgres: true, ordered: true }),
   { name: 'naive-slow', what: 'naive where a commit takes 2.4 ms', works: ['first'], over: 'naive-slow', needs: ['slow postgres', 'redis'], start: naive('naive-slow', true) },
   onceway({ name: 'onceway-slow', what: 'Redis and Postgres where a commit takes 2.4 ms', works: ['first'], over: 'naive-slow', postgres: true, redis: true, slow: true })
 ]
@@ -78,6 +99,24 @@ function naive (name: string, slow: boolean): Contestant['start'] {
   })
 }
 
+async function floorInbox ({ directory, upstreamUrl, concurrency }: World): Promise<Child> {
+  return holdable(await startNode('floor-inbox', directory, [contestantFile('floor-inbox.ts')], { UPSTREAM: upstreamUrl, DELIVERIES: String(concurrency) }))
+}
+
+async function outbox ({ directory, upstreamUrl, concurrency, createDatabase }: World): Promise<Child> {
+  return holdable(await startNode(OUTBOX, directory, [contestantFile('outbox.ts')], {
+    UPSTREAM: upstreamUrl, DATABASE_URL: await createDatabase(OUTBOX, false), DELIVERIES: String(concurrency)
+  }))
+}
+
+/** Those of the contestants that know two signals for it. */
+function holdable (child: Child): Child {
+  return {
+    ...child,
+    deliveries: wish => child.signal(wish === 'held' ? 'SIGUSR2' : 'SIGHUP', `deliveries are ${wish}`)
+  }
+}
+
 interface Onceway {
   readonly name: string
   readonly what: string
@@ -89,11 +128,12 @@ interface Onceway {
   /** Where it is not the default. */
   readonly recentBytes?: string
   readonly workers?: number
+  readonly ordered?: boolean
 }
 
 /** As its users run it: by the command line, from a file that says where and what, everything else by default, logs too. */
 function onceway (settings: Onceway): Contestant {
-  const { name, what, works, over = BASELINE, postgres = false, redis = false, slow = false } = settings
+  const { name, what, works, over = BASELINE, postgres = false, redis = false, slow = false, ordered = false } = settings
   const needs: Need[] = []
   if (postgres) needs.push(slow ? 'slow postgres' : 'postgres')
   if (redis) needs.push('redis')
@@ -103,17 +143,34 @@ function onceway (settings: Onceway): Contestant {
     works,
     over,
     needs,
-    async start ({ directory, upstreamUrl, redisUrl, createDatabase }) {
+    ordered,
+    async start ({ directory, upstreamUrl, concurrency, redisUrl, createDatabase }) {
       const home = join(directory, name)
       mkdirSync(home)
       const file = join(home, 'onceway.yaml')
-      writeFileSync(file, configuration(settings, upstreamUrl, postgres ? await createDatabase(name, slow) : null, redis ? redisUrl() : null))
-      return startNode(name, directory, [MAIN, 'serve', '--config', file, '--data-dir', join(home, 'store')], {})
+      const [databaseUrl, cacheUrl] = [postgres ? await createDatabase(name, slow) : null, redis ? redisUrl() : null]
+      const write = (policy: string): void => { writeFileSync(file, configuration(settings, upstreamUrl, databaseUrl, cacheUrl, policy)) }
+      const policyOf = (wish: Wish): string => works.includes('accept') ? inboxPolicy(settings, concurrency, wish) : 'profile: api'
+      write(policyOf('free'))
+      const child = await startNode(name, directory, [MAIN, 'serve', '--config', file, '--data-dir', join(home, 'store')], {})
+      return {
+        ...child,
+        async deliveries (wish) {
+          write(policyOf(wish))
+          await child.signal('SIGHUP', 'configuration reloaded')
+        }
+      }
     }
   }
 }
 
-function configuration ({ name, recentBytes, workers }: Onceway, upstreamUrl: string, databaseUrl: string | null, redisUrl: string | null): string {
+/** Held: one a second, which is the least that a route can be told. */
+function inboxPolicy ({ ordered = false }: Onceway, concurrency: number, wish: Wish): string {
+  const inbox = [`concurrency: ${concurrency}`, ...wish === 'held' ? ['rate: 1'] : [], ...ordered ? [`order: "header:${GROUP_HEADER}"`] : []]
+  return `profile: api, mode: inbox, inbox: { ${inbox.join(', ')} }`
+}
+
+function configuration ({ name, recentBytes, workers }: Onceway, upstreamUrl: string, databaseUrl: string | null, redisUrl: string | null, policy: string): string {
   const stores = [
     ...databaseUrl === null ? [] : [`  postgres: { url: "${databaseUrl}" }`],
     ...redisUrl === null ? [] : [`  redis: { url: "${redisUrl}", prefix: "${name}" }`]
@@ -126,7 +183,7 @@ function configuration ({ name, recentBytes, workers }: Onceway, upstreamUrl: st
     ...recentBytes === undefined ? [] : [`limits: { recentBytes: ${recentBytes} }`],
     ...stores.length === 0 ? [] : ['stores:', ...stores],
     `upstreams: { charges: { url: "${upstreamUrl}" } }`,
-    `routes: [{ name: charges, match: { path: ${PATH}, methods: [POST] }, upstream: charges, idempotency: { profile: api } }]`,
+    `routes: [{ name: charges, match: { path: ${PATH}, methods: [POST] }, upstream: charges, idempotency: { ${policy} } }]`,
     ''
   ].join('\n')
 }

@@ -3,6 +3,11 @@
 export const PATH = '/v1/charges'
 export const TOKEN = 'of-the-benchmark'
 export const STATUS = 201
+/** Of a message that was accepted. */
+export const ACCEPTED = 202
+/** By which an inbox may be told to keep an order; so many groups come in turn. */
+export const GROUP_HEADER = 'Customer'
+export const GROUPS = 1_000
 
 /** What an order looks like, and the same in every request: what differs is the key. */
 export const BODY = JSON.stringify({

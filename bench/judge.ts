@@ -27,7 +27,7 @@ export function judgeTurn ({ work, series, poolSeries, load, taken }: Turn): str
   const answers = wrongAnswers(load)
   if (work === 'pass') return answers
   const again = work === 'replay' ? executedAgain(taken, poolSeries) : []
-  return [...answers, ...executedTwice(taken), ...again, ...work === 'first' ? neverExecuted(load, taken, series) : []]
+  return [...answers, ...executedTwice(taken), ...again, ...work === 'first' || work === 'accept' ? neverExecuted(load, taken, series) : []]
 }
 
 /** Of a pool that has been asked for twice: every key was executed once. */

@@ -7,7 +7,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import { versions, versionOfTool } from '../test/harness/versions.ts'
-import { BASELINE, CONTESTANTS } from './contestants.ts'
+import { BASELINE, CONTESTANTS, overOf } from './contestants.ts'
 import type { Contestant } from './contestants.ts'
 import { missingPackages, packageVersions } from './packages.ts'
 import { printed, reported } from './report.ts'
@@ -37,7 +37,7 @@ function chosen (): Contestant[] {
   if (values.only === undefined) return [...CONTESTANTS]
   const names = new Set(values.only.split(','))
   for (const name of names) if (!CONTESTANTS.some(contestant => contestant.name === name)) throw new RangeError(`--only knows no ${name}; it knows ${CONTESTANTS.map(contestant => contestant.name).join(', ')}`)
-  const bases = CONTESTANTS.filter(({ name }) => names.has(name)).map(({ over }) => over)
+  const bases = CONTESTANTS.filter(({ name }) => names.has(name)).flatMap(contestant => contestant.works.map(work => overOf(contestant, work)))
   return CONTESTANTS.filter(({ name }) => name === BASELINE || names.has(name) || bases.includes(name))
 }
 

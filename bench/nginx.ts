@@ -13,10 +13,17 @@ const KEPT_ALIVE = 512
 /** Connections are never ended for their age in the middle of a turn. */
 const REQUESTS_OF_A_CONNECTION = 1_000_000_000
 
+/** `atMs`: since 1970, whole. */
+export interface Arrival { readonly key: string, readonly atMs: number }
+
 export interface Upstream {
   readonly url: string
   /** The keys of all requests since the last call, in order. */
   readonly taken: () => Promise<string[]>
+  /** The same with the times at which they were answered; in one call, or in the other. */
+  readonly arrivals: () => Promise<Arrival[]>
+  /** How many requests there have been, from some moment on. */
+  readonly count: () => Promise<number>
   readonly trouble: () => string | null
   readonly stop: () => Promise<void>
 }
@@ -24,32 +31,52 @@ export interface Upstream {
 /** Answers with what only the key of the request can have, and writes the key down. */
 export async function startUpstream (directory: string): Promise<Upstream> {
   const child = await startNginx('upstream', directory, (prefix, port) => `
-    log_format key '$http_idempotency_key';
+    log_format key '$http_idempotency_key $msec';
     access_log ${prefix}/keys key buffer=64k;
     default_type application/json;
     server {
       listen 127.0.0.1:${port} backlog=1024;
+      location = ${COUNT_PATH} { stub_status; access_log off; }
       location / { return ${STATUS} '${BEFORE_KEY}$http_idempotency_key${AFTER_KEY}'; }
     }`)
   const [log, taken] = [join(directory, 'upstream', 'keys'), join(directory, 'upstream', 'taken')]
   let calls = 0
+  let own = 0
   const lines = (): string[] => existsSync(taken) ? readFileSync(taken, 'latin1').split('\n') : []
+  // A request of our own is the last line; opening the log anew writes out what is buffered, into the file as it is now called.
+  const arrivals = async (): Promise<Arrival[]> => {
+    const end = `end-of-${++calls}`
+    const isEnd = (line: string): boolean => line.startsWith(`${end} `)
+    own++
+    await (await fetch(`${child.url}${PATH}`, { method: 'POST', headers: { 'Idempotency-Key': end } })).text()
+    renameSync(log, taken)
+    process.kill(child.pid, 'SIGUSR1')
+    await eventually(() => lines().some(isEnd), 'the upstream has written its keys down')
+    const all = lines()
+    rmSync(taken)
+    return all.slice(0, all.findIndex(isEnd)).map(arrivalOf)
+  }
   return {
     url: child.url,
     trouble: child.trouble,
     stop: child.stop,
-    // A request of our own is the last line; opening the log anew writes out what is buffered, into the file as it is now called.
-    async taken () {
-      const end = `end-of-${++calls}`
-      await (await fetch(`${child.url}${PATH}`, { method: 'POST', headers: { 'Idempotency-Key': end } })).text()
-      renameSync(log, taken)
-      process.kill(child.pid, 'SIGUSR1')
-      await eventually(() => lines().includes(end), 'the upstream has written its keys down')
-      const keys = lines()
-      rmSync(taken)
-      return keys.slice(0, keys.indexOf(end))
+    arrivals,
+    taken: async () => (await arrivals()).map(({ key }) => key),
+    async count () {
+      own++
+      const said = await (await fetch(`${child.url}${COUNT_PATH}`)).text()
+      return Number(REQUESTS.exec(said)?.[1]) - own
     }
   }
+}
+
+const COUNT_PATH = '/count'
+/** Accepted, handled, requests. */
+const REQUESTS = /\n \d+ \d+ (\d+) /
+
+function arrivalOf (line: string): Arrival {
+  const [key = '', seconds = ''] = line.split(' ')
+  return { key, atMs: Math.round(Number(seconds) * 1_000) }
 }
 
 /** What nginx does with a request that nobody keeps. */

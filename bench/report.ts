@@ -1,4 +1,5 @@
 /** What a run says when it is over: for a terminal, as the file that is kept, and as the table of the README. Pure. */
+import type { Work } from './contestants.ts'
 import type { Violation } from './judge.ts'
 import type { Case, Rounds } from './results.ts'
 
@@ -34,7 +35,7 @@ export function reported (result: BenchResult): string {
   return `# Benchmark
 
 \`${result.command}\`, ${result.date}. Ratios are over the plain proxy (\`plain\`) in the same round, those of \`…-slow\` over \`naive-slow\`: median
-[lowest–highest] of the rounds that count. CPU is processor time per answered request; ${result.secondsPerTurn} s a turn, replays from a pool of ${result.poolKeys} keys.
+[lowest–highest] of the rounds that count; of \`deliver\` and \`steady\` over \`outbox\`. CPU is processor time per answered request, or delivered message; ${result.secondsPerTurn} s a turn, replays from a pool of ${result.poolKeys} keys.
 How it is measured: [bench/README.md](../README.md).
 
 ${[...result.versions, `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGib} GiB`].map(line => `* ${line}`).join('\n')}
@@ -63,7 +64,7 @@ const WORKS = { pass: 'not guarded', first: 'first request', replay: 'replay' } 
 /** Throughput and CPU over the plain proxy, for who reads the README: first requests and replays. */
 export function readmeTable (result: BenchResult, file: string): string {
   const concurrencies = result.roundsByConcurrency.map(({ concurrency }) => concurrency)
-  const names = new Set(result.cases.filter(({ over, contestant }) => over !== contestant && !over.endsWith('-slow')).map(({ work, contestant }) => `${work} ${contestant}`))
+  const names = new Set(result.cases.filter(({ work, over, contestant }) => work in WORKS && over !== contestant && !over.endsWith('-slow')).map(({ work, contestant }) => `${work} ${contestant}`))
   const rows = Array.from(names).sort().map(name => {
     const [work = '', contestant = ''] = name.split(' ')
     const cells = concurrencies.map(concurrency => result.cases.find(each => each.contestant === contestant && each.work === work && each.concurrency === concurrency))
@@ -75,6 +76,36 @@ ${result.date}, ${result.machine.cores} cores, \`${result.command}\`, [all of it
 | | | ${concurrencies.map(concurrency => `c=${concurrency}`).join(' | ')} |
 |${'---|'.repeat(concurrencies.length + 2)}
 ${rows.join('\n')}`
+}
+
+/** What is accepted beside first requests on the same store, and what is delivered. One table for each concurrency. */
+export function inboxTable (result: BenchResult, file: string): string {
+  const tables = result.roundsByConcurrency.map(({ concurrency }) => {
+    const at = result.cases.filter(each => each.concurrency === concurrency)
+    const rows = at.filter(({ work }) => work === 'accept' || work === 'first').map(one => inboxRow(result, one, at))
+    return `
+| ${concurrency} at once | accepted, or a first request | delivered | messages/s | p50, p99 ms | CPU µs |
+|---|---|---|---|---|---|
+${rows.join('\n')}`
+  })
+  return `Throughput / CPU, medians: of what is accepted over a plain \`@fastify/http-proxy\`, of what is delivered over the outbox, both in the same round. p50, p99:
+from the 202 to the consumer, under a steady rate. CPU µs: of the process and of the store, for each message that is accepted + delivered. ${result.date}, ${result.machine.cores} cores,
+\`${result.command}\`, [all of it](${file}):
+${tables.join('\n')}`
+}
+
+function inboxRow (result: BenchResult, one: Case, at: readonly Case[]): string {
+  const of = (work: Work): Case | undefined => at.find(each => each.contestant === one.contestant && each.work === work)
+  const [delivered, steady] = one.work === 'accept' ? [of('deliver'), of('steady')] : []
+  const micros = ({ absolute }: Case): string => (absolute.cpuMicros + (absolute.postgresCpuMicros ?? 0) + (absolute.redisCpuMicros ?? 0)).toFixed(0)
+  return `| ${[
+    `${result.contestants[one.contestant] ?? one.contestant}${one.work === 'first' ? ': a first request' : ''}`,
+    `${times(one.ratio.throughput)} / ${times(one.ratio.cpu)}`,
+    delivered === undefined ? '' : `${times(delivered.ratio.throughput)} / ${times(delivered.ratio.cpu)}`,
+    delivered === undefined ? '' : delivered.absolute.requestsPerSecond.toFixed(0),
+    steady === undefined ? '' : `${times(steady.absolute.p50Ms)}, ${times(steady.absolute.p99Ms)}`,
+    delivered === undefined ? micros(one) : `${micros(one)} + ${micros(delivered)}`
+  ].join(' | ')} |`
 }
 
 function roundsLine ({ concurrency, quiet, counted }: Rounds, rounds: number): string {
@@ -90,8 +121,8 @@ function rowsAt ({ cases }: BenchResult, concurrency: number): string[][] {
     times(ratio.p50),
     times(ratio.p99),
     String(Math.round(absolute.requestsPerSecond)) + (absolute.generatorBusy >= GENERATOR_BUSY ? ' (g)' : ''),
-    absolute.p50Ms.toFixed(2),
-    absolute.p99Ms.toFixed(2),
+    times(absolute.p50Ms),
+    times(absolute.p99Ms),
     ...[absolute.cpuMicros, absolute.postgresCpuMicros, absolute.redisCpuMicros].map(value => value === null ? '–' : value.toFixed(0)),
     absolute.rssMib.toFixed(0)
   ])
@@ -107,12 +138,12 @@ function notes ({ cases, skipped, violations, rounds }: BenchResult): string[] {
   ]
 }
 
-function times (value: number): string {
-  return value.toFixed(2)
+function times (value: number | null): string {
+  return value === null ? '–' : value.toFixed(2)
 }
 
-function between ([low, high]: readonly [number, number]): string {
-  return `[${times(low)}–${times(high)}]`
+function between (spread: readonly [number, number] | null): string {
+  return spread === null ? '' : `[${spread.map(times).join('–')}]`
 }
 
 function aligned (rows: readonly (readonly string[])[]): string[] {

@@ -13,15 +13,16 @@ export interface Measured {
 
 export interface Absolute {
   readonly requestsPerSecond: number
-  readonly p50Ms: number
-  readonly p99Ms: number
+  /** Of a backlog's deliveries there is none. */
+  readonly p50Ms: number | null
+  readonly p99Ms: number | null
   /** Processor time per answered request: of the contestant, and of all of the server beside it; null: it has none. */
   readonly cpuMicros: number
   readonly postgresCpuMicros: number | null
   readonly redisCpuMicros: number | null
   readonly rssMib: number
   /** p50 less the baseline's in the same round. */
-  readonly addedP50Ms: number
+  readonly addedP50Ms: number | null
   /** How much of one core the load generator took: near 1, it was the load generator that was measured. */
   readonly generatorBusy: number
 }
@@ -34,9 +35,9 @@ export interface Case {
   readonly work: Work
   readonly over: string
   readonly concurrency: number
-  readonly ratio: Ratios<number>
+  readonly ratio: Ratios<number | null>
   /** Lowest and highest of the rounds that count. */
-  readonly spread: Ratios<readonly [number, number]>
+  readonly spread: Ratios<readonly [number, number] | null>
   readonly absolute: Absolute
 }
 
@@ -78,25 +79,36 @@ function quietRounds (baseline: readonly Measured[]): number[] {
 function caseOf (own: readonly Measured[], all: readonly Measured[]): Case {
   const [{ contestant, work, over, concurrency }] = own as [Measured, ...Measured[]]
   const pairs = own.map(turn => ({ turn: turn.absolute, base: baseOf(turn, all) }))
-  const ratios: Ratios<number[]> = {
+  const ratios: Ratios<Array<number | null>> = {
     throughput: pairs.map(({ turn, base }) => turn.requestsPerSecond / base.requestsPerSecond),
     cpu: pairs.map(({ turn, base }) => turn.cpuMicros / base.cpuMicros),
-    p50: pairs.map(({ turn, base }) => turn.p50Ms / base.p50Ms),
-    p99: pairs.map(({ turn, base }) => turn.p99Ms / base.p99Ms)
+    p50: pairs.map(({ turn, base }) => quotient(turn.p50Ms, base.p50Ms)),
+    p99: pairs.map(({ turn, base }) => quotient(turn.p99Ms, base.p99Ms))
   }
   return {
     contestant,
     work,
     over,
     concurrency,
-    ratio: eachRatio(name => rounded(median(ratios[name]))),
-    spread: eachRatio(name => [rounded(Math.min(...ratios[name])), rounded(Math.max(...ratios[name]))]),
-    absolute: mediansOf(pairs.map(({ turn, base }) => ({ ...turn, addedP50Ms: turn.p50Ms - base.p50Ms })))
+    ratio: eachRatio(name => ofKnown(ratios[name], values => rounded(median(values)))),
+    spread: eachRatio(name => ofKnown(ratios[name], values => [rounded(Math.min(...values)), rounded(Math.max(...values))] as const)),
+    absolute: mediansOf(pairs.map(({ turn, base }) => ({ ...turn, addedP50Ms: turn.p50Ms === null || base.p50Ms === null ? null : turn.p50Ms - base.p50Ms })))
   }
 }
 
-function baseOf ({ over, round }: Measured, all: readonly Measured[]): Absolute {
-  const base = all.find(turn => turn.contestant === over && turn.round === round)
+function quotient (value: number | null, base: number | null): number | null {
+  return value === null || base === null ? null : value / base
+}
+
+function ofKnown<T> (values: ReadonlyArray<number | null>, of: (values: readonly number[]) => T): T | null {
+  const known = values.filter(value => value !== null)
+  return known.length === 0 ? null : of(known)
+}
+
+/** The same work where the base does several, else its only one. */
+function baseOf ({ over, round, work }: Measured, all: readonly Measured[]): Absolute {
+  const bases = all.filter(turn => turn.contestant === over && turn.round === round)
+  const base = bases.find(turn => turn.work === work) ?? bases[0]
   if (base === undefined) throw new Error(`no turn of ${over} in round ${round}`)
   return base.absolute
 }
@@ -109,13 +121,13 @@ function mediansOf (all: readonly Absolute[]): Absolute {
   const number = (name: keyof Absolute): number => of(name) ?? 0
   return {
     requestsPerSecond: number('requestsPerSecond'),
-    p50Ms: number('p50Ms'),
-    p99Ms: number('p99Ms'),
+    p50Ms: of('p50Ms'),
+    p99Ms: of('p99Ms'),
     cpuMicros: number('cpuMicros'),
     postgresCpuMicros: of('postgresCpuMicros'),
     redisCpuMicros: of('redisCpuMicros'),
     rssMib: number('rssMib'),
-    addedP50Ms: number('addedP50Ms'),
+    addedP50Ms: of('addedP50Ms'),
     generatorBusy: number('generatorBusy')
   }
 }

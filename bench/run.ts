@@ -3,9 +3,11 @@
  * works. A turn is a lead-in that nobody counts, the load, and the books: processor time, answers, executions.
  */
 import type { Child } from './child.ts'
-import { BASELINE } from './contestants.ts'
-import type { Contestant, Need, Work } from './contestants.ts'
+import { BASELINE, overOf } from './contestants.ts'
+import type { Contestant, InboxWork, Need, Work } from './contestants.ts'
 import { cpuSecondsOf, rssMibOf } from './cpu.ts'
+import { drained, playInbox } from './inbox/turns.ts'
+import type { Costs, Told } from './inbox/turns.ts'
 import { judgePool, judgeTurn } from './judge.ts'
 import type { Violation } from './judge.ts'
 import { settlePool } from './pool.ts'
@@ -14,7 +16,6 @@ import type { Absolute, Case, Measured, Rounds } from './results.ts'
 import { startServers } from './servers.ts'
 import type { Servers } from './servers.ts'
 import { drive } from './wrk.ts'
-import type { LoadResult } from './wrk.ts'
 
 export interface RunOptions {
   readonly contestants: readonly Contestant[]
@@ -32,8 +33,6 @@ export interface RunResult {
 }
 
 interface Standing { readonly contestant: Contestant, readonly child: Child, readonly poolSeries: string }
-interface Costs { readonly own: number, readonly postgres: number | null, readonly redis: number | null }
-
 /** Wakes what slept while the others had their turns: code, connections, and answers that were dropped from memory meanwhile. */
 const LEAD_IN_SECONDS = 1
 /** The first seconds of a process are its compiler's. */
@@ -72,7 +71,7 @@ class Stage {
 
   async play (): Promise<void> {
     const { contestants, rounds, say } = this.#options
-    const servers = await startServers(new Set(contestants.flatMap(({ needs }) => needs)))
+    const servers = await startServers(new Set(contestants.flatMap(({ needs }) => needs)), this.#concurrency)
     const standing: Standing[] = []
     try {
       for (const contestant of contestants) standing.push(await this.#enter(contestant, servers))
@@ -95,8 +94,11 @@ class Stage {
       const wrong = await settlePool({ url: child.url, series: poolSeries, keys, connections: Math.min(this.#concurrency, POOL_CONNECTIONS_MAX) })
       this.#blame(contestant.name, 'pool', [...wrong, ...judgePool(await upstream.taken(), keys)])
     }
+    const accepts = contestant.works.includes('accept')
+    const before = await upstream.count()
     const warmth = this.#nextSeries('w')
-    await drive({ url: child.url, series: warmth, pool: null, seconds: WARM_UP_SECONDS, connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN) })
+    const warmed = await drive({ url: child.url, series: warmth, pool: null, accepts, seconds: WARM_UP_SECONDS, connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN) })
+    if (accepts) await drained(upstream, before + warmed.answered)
     child.forgetLog()
     return { contestant, child, poolSeries }
   }
@@ -105,12 +107,31 @@ class Stage {
   async #round (round: number, standing: readonly Standing[], servers: Servers): Promise<void> {
     const first = (round - 1) % standing.length
     for (const each of [...standing.slice(first), ...standing.slice(0, first)]) {
-      for (const work of each.contestant.works) {
-        const absolute = await this.#turn(each, work, servers)
-        const { name, over } = each.contestant
-        this.#turns.push({ contestant: name, work, over, concurrency: this.#concurrency, round, absolute })
+      const { name, works } = each.contestant
+      const note = (work: Work, absolute: Absolute): void => {
+        this.#turns.push({ contestant: name, work, over: overOf(each.contestant, work), concurrency: this.#concurrency, round, absolute })
       }
+      if (works.includes('accept')) await this.#inboxTurns(each, servers, note)
+      else for (const work of works) note(work, await this.#turn(each, work, servers))
     }
+  }
+
+  async #inboxTurns ({ contestant, child }: Standing, { upstream, pids }: Servers, note: (work: InboxWork, absolute: Absolute) => void): Promise<void> {
+    await playInbox({
+      child,
+      upstream,
+      concurrency: this.#concurrency,
+      leadIn: { seconds: LEAD_IN_SECONDS, connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN) },
+      seconds: this.#options.seconds,
+      afterwardsMs: AFTERWARDS_MS,
+      ordered: contestant.ordered === true,
+      costs: () => costsOf(contestant.needs, child, pids),
+      nextSeries: kind => this.#nextSeries(kind),
+      note: (work, from, to, told) => { note(work, absoluteOf(told, from, to, rssMibOf(child.pid))) },
+      blame: (work, all) => { this.#blame(contestant.name, work, all) }
+    })
+    for (const trouble of [child.trouble(), upstream.trouble()]) if (trouble !== null) throw new Error(trouble)
+    child.forgetLog()
   }
 
   async #turn ({ contestant, child, poolSeries }: Standing, work: Work, { upstream, pids }: Servers): Promise<Absolute> {
@@ -148,7 +169,7 @@ function costsOf (needs: readonly Need[], child: Child, pids: Servers['pids']): 
   return { own: cpuSecondsOf(child.pid), postgres: of('postgres') ?? of('slow postgres'), redis: of('redis') }
 }
 
-function absoluteOf (load: LoadResult, before: Costs, after: Costs, rssMib: number): Absolute {
+function absoluteOf (load: Told, before: Costs, after: Costs, rssMib: number): Absolute {
   if (load.answered === 0) throw new Error(`not one request was answered: ${JSON.stringify(load)}`)
   const micros = (from: number | null, to: number | null): number | null => from === null || to === null ? null : (to - from) * 1e6 / load.answered
   return {

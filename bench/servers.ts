@@ -1,4 +1,5 @@
 /** What all contestants of one concurrency stand on: the upstream, one Postgres, one where commits are slow, one Redis. */
+import { tmpdir } from 'node:os'
 import { makeDirectory } from '../test/harness/directory.ts'
 import { query, startPostgres } from '../test/harness/postgres.ts'
 import type { PostgresServer } from '../test/harness/postgres.ts'
@@ -23,11 +24,11 @@ const SLOW_COMMIT = { commit_delay: '2400', commit_siblings: '0' }
 /** The benchmark is about durable answers; a server that could lose them would win it. */
 const DURABLE = ['fsync', 'full_page_writes', 'synchronous_commit']
 
-export async function startServers (needs: ReadonlySet<Need>): Promise<Servers> {
+export async function startServers (needs: ReadonlySet<Need>, concurrency: number): Promise<Servers> {
   for (const name of ['TEST_DATABASE_URL', 'TEST_REDIS_URL']) {
     if (process.env[name]) throw new Error(`the benchmark runs on servers of its own: unset ${name}`)
   }
-  const directory = makeDirectory('bench')
+  const directory = makeDirectory('bench', tmpdir())
   const started: Array<{ readonly stop: () => Promise<void> }> = []
   const keep = <T extends { readonly stop: () => Promise<void> }>(server: T): T => { started.push(server); return server }
   const stop = async (): Promise<void> => {
@@ -45,6 +46,7 @@ export async function startServers (needs: ReadonlySet<Need>): Promise<Servers> 
       pids: { ...pidOf('postgres', postgres), ...pidOf('slow postgres', slow), ...pidOf('redis', redis) },
       world: {
         directory: directory.path,
+        concurrency,
         upstreamUrl: upstream.url,
         redisUrl: () => given(redis, 'redis').url,
         createDatabase: (name, isSlow) => given(isSlow ? slow : postgres, 'postgres').createDatabase(name)
@@ -57,7 +59,7 @@ export async function startServers (needs: ReadonlySet<Need>): Promise<Servers> 
 }
 
 async function startDurablePostgres (settings: Readonly<Record<string, string>>): Promise<PostgresServer> {
-  const server = await startPostgres({ settings })
+  const server = await startPostgres({ settings, below: tmpdir() })
   for (const name of DURABLE) {
     const [row] = await query(server.url, `show ${name}`)
     if (row?.[name] !== 'on') throw new Error(`postgres has ${name} = ${String(row?.[name])}`)

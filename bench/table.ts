@@ -1,16 +1,21 @@
-/** `npm run bench:table -- bench/results/NAME.json`: puts the table of a kept result where the README's marks are. */
+/**
+ * `npm run bench:table -- bench/results/NAME.json`: puts the table of a kept result where the README's marks are. With
+ * `--inbox`, that of the inbox where those of docs/performance.md are.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { relative, resolve } from 'node:path'
+import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { readmeTable } from './report.ts'
+import { parseArgs } from 'node:util'
+import { inboxTable, readmeTable } from './report.ts'
 import type { BenchResult } from './report.ts'
 
-const [file] = process.argv.slice(2)
-if (file === undefined) throw new Error('which result? npm run bench:table -- bench/results/NAME.json')
+const { values: { inbox }, positionals: [file] } = parseArgs({ options: { inbox: { type: 'boolean', default: false } }, allowPositionals: true })
+if (file === undefined) throw new Error('which result? npm run bench:table -- [--inbox] bench/results/NAME.json')
 const root = fileURLToPath(new URL('../', import.meta.url))
-const page = resolve(root, 'README.md')
-const readme = readFileSync(page, 'utf8')
-const marks = /(<!-- bench: made by "npm run bench:table" -->\n)[\s\S]*?(<!-- \/bench -->)/
-if (!marks.test(readme)) throw new Error('README.md has lost the marks between which the table goes')
+const page = resolve(root, inbox ? 'docs/performance.md' : 'README.md')
+const text = readFileSync(page, 'utf8')
+const marks = /(<!-- bench: made by "npm run bench:table[^"]*" -->\n)[\s\S]*?(<!-- \/bench -->)/
+if (!marks.test(text)) throw new Error(`${page} has lost the marks between which the table goes`)
 const result = JSON.parse(readFileSync(resolve(file), 'utf8')) as BenchResult
-writeFileSync(page, readme.replace(marks, (_, begin: string, end: string) => `${begin}${readmeTable(result, relative(root, resolve(file)).replace(/json$/, 'md'))}\n${end}`))
+const table = (inbox ? inboxTable : readmeTable)(result, relative(dirname(page), resolve(file)).replace(/json$/, 'md'))
+writeFileSync(page, text.replace(marks, (_, begin: string, end: string) => `${begin}${table}\n${end}`))

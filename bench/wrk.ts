@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findTool } from '../test/harness/binaries.ts'
-import { AFTER_KEY, BEFORE_KEY, BODY, PATH, TOKEN } from './exchange.ts'
+import { ACCEPTED, AFTER_KEY, BEFORE_KEY, BODY, GROUP_HEADER, GROUPS, PATH, STATUS, TOKEN } from './exchange.ts'
 
 export interface Load {
   readonly url: string
@@ -15,6 +15,8 @@ export interface Load {
   readonly series: string
   /** null: every request has a key of its own; else the keys 1 to this one of the series, in turn. */
   readonly pool: number | null
+  /** Every request is to be answered as a message that was accepted; what it came to is seen elsewhere. */
+  readonly accepts?: boolean
 }
 
 export interface LoadResult {
@@ -40,7 +42,8 @@ export async function drive (load: Load): Promise<LoadResult> {
   if (source.kind !== 'binaries') throw new Error(source.kind === 'none' ? source.why : 'wrk does not run in a container here')
   const child = spawn(join(source.directory, 'wrk'), [
     '-t', String(THREADS), '-c', String(load.connections), '-d', `${load.seconds}s`, '--timeout', TIMEOUT, '-s', SCRIPT, `${load.url}${PATH}`,
-    '--', load.pool === null ? 'unique' : 'pool', load.series, String(load.pool ?? 0), TOKEN, BODY, BEFORE_KEY, AFTER_KEY
+    '--', load.pool === null ? 'unique' : 'pool', load.series, String(load.pool ?? 0), TOKEN, BODY, BEFORE_KEY, AFTER_KEY,
+    ...load.accepts === true ? [String(ACCEPTED), GROUP_HEADER, String(GROUPS)] : [String(STATUS)]
   ], { stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   child.stdout.on('data', (chunk: Buffer) => { output += chunk.toString() })

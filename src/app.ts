@@ -131,6 +131,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     records: stores.records,
     locks: stores.locks,
     inbox: stores.inbox,
+    wakes: stores.wakes,
     marks: stores.marks,
     upstream,
     tokens,
@@ -138,6 +139,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     random: SYSTEM_RANDOM,
     meter,
     log,
+    deliveryLog: logs.deliveries,
     instance
   }, leases.shortestMs)
   gateway.noteLapsed(stores.lapsedAtStart)

@@ -1,4 +1,4 @@
-/** The seam of the inbox, types only: one of ports.ts, which has its names too. */
+/** The seams of the inbox, types only: part of ports.ts, which has their names too. */
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, MessageState, NewMessage } from './core/message.ts'
 
 export type AcceptResult =
@@ -6,10 +6,17 @@ export type AcceptResult =
   | { readonly kind: 'accepted' }
   /** A message with this id stands there; as it stands. */
   | { readonly kind: 'seen', readonly message: MessageDetail }
+  /** Nothing was written: no message stands there, but a record does, and the message is under no claim of it. */
+  | { readonly kind: 'recorded' }
 
 export interface TakeMessages {
   /** At most so many of each route. */
   readonly routes: ReadonlyArray<{ readonly route: string, readonly places: number }>
+  /**
+   * Bodies of so many bytes together, the longest due of all routes first; what does not fit holds up what is due after it.
+   * `one`: the first fits whatever its size. Absent: any.
+   */
+  readonly room?: { readonly bytes: number, readonly one: boolean }
   /** This worker's, alive at the moment ({@link InboxStore.alive}). */
   readonly owner: Buffer
 }
@@ -38,7 +45,7 @@ export interface MessageAudit { readonly who: string, readonly why: string }
  */
 export interface InboxStore {
   accept: (message: NewMessage) => Promise<AcceptResult>
-  /** All of them, or (one of them is there already with another fingerprint) none; in one transaction. The results in their order; their ids all different. */
+  /** All of them, or (one of them is there already with another fingerprint, or is recorded) none; in one transaction. The results in their order; their ids all different. */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
   /** This worker lives for `leaseMs` from when the statement began. */
@@ -61,4 +68,16 @@ export interface InboxStore {
   discard: (filter: MessageFilter, audit: MessageAudit) => Promise<MessageDetail[]>
   /** Deletes what is past, at most `limit`. Returns how many. */
   sweep: (limit: number) => Promise<number>
+}
+
+/**
+ * Between the processes that deliver from one store: whoever has no place for a message says so to the others. It is only a
+ * reason to look. A word that is lost, for whatever reason, costs the rest of a polling pause and nothing else, and
+ * `onWake` may be called for nothing.
+ */
+export interface InboxWakes {
+  /** Tells everybody else who watches. */
+  wake: () => void
+  /** For as long as it is not cancelled: connections come and go, and after each that is new `onWake` is called. Never rejects. */
+  watch: (onWake: () => void) => Promise<() => void>
 }

@@ -7,7 +7,7 @@ import type { Asking, ProbeNote } from './core/probe.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
 import type { Unresolved } from './telling.ts'
 
-export type { AcceptResult, InboxStore, MessageAudit, MessageFilter, TakeMessages } from './inbox-port.ts'
+export type { AcceptResult, InboxStore, InboxWakes, MessageAudit, MessageFilter, TakeMessages } from './inbox-port.ts'
 
 // ---------------------------------------------------------------- time and chance
 
@@ -328,4 +328,4 @@ export interface TokenVerifier {
 
 // ---------------------------------------------------------------- what is told
 
-export type { DeliveryResult, Log, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'
+export type { DeliveryLine, DeliveryLog, DeliveryResult, Log, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'

@@ -7,7 +7,8 @@ import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { StartError, StoreUnavailable } from './errors.ts'
-import type { InboxStore, Lapsed, Log, Meter, RecordStore } from './ports.ts'
+import type { InboxStore, InboxWakes, Lapsed, Log, Meter, RecordStore } from './ports.ts'
+import { LateWakes, wakesThrough } from './store/inbox-wakes.ts'
 import { LateInbox } from './store/late-inbox.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
 import { RouteMarks } from './store/marks.ts'
@@ -35,6 +36,7 @@ export class Stores {
   readonly records: LateRecords
   readonly locks = new LateLocks()
   readonly inbox: LateInbox
+  readonly wakes = new LateWakes()
   readonly marks: RouteMarks
   readonly wantsRedis: boolean
   /** For the banner. */
@@ -116,13 +118,15 @@ export class Stores {
     }
   }
 
-  #become (records: RecordStore & { readonly inbox: InboxStore, readonly marks: DatabaseMarks }): void {
+  #become (records: RecordStore & { readonly inbox: InboxStore, readonly wakes: InboxWakes, readonly marks: DatabaseMarks }): void {
     this.records.become(records)
     this.inbox.become(records.inbox)
     this.opened = true
     this.#refusal = null
     const locks = this.#openLocks(records.installation)
     if (locks !== null) this.locks.become(locks)
+    // One way is enough: to hear each other while some have lost Redis, all would have to listen to both.
+    this.wakes.become(locks === null ? records.wakes : wakesThrough(locks))
     this.marks.become(records.marks, locks)
   }
 

@@ -1,5 +1,6 @@
 /** The seams, too: what a gateway tells of itself, in numbers and in lines. Types only; telemetry/ is the one driver. */
 import type { Depth } from './core/message.ts'
+import type { SignatureFault } from './core/signature.ts'
 import type { ToldStanding } from './core/standing.ts'
 
 /** Unresolved indeterminate records: how many, and how long the oldest has been so. */
@@ -31,6 +32,8 @@ export interface Meter {
   unresolved: (unresolved: Unresolved) => void
   /** What is in the inboxes, route by route. */
   inbox: (depths: readonly Depth[]) => void
+  /** A signature at the inbox's door: under which secret it was good, or why it was not. */
+  signature: (route: string, result: SignatureResult) => void
   /** One delivery of a message, from its sending to the answer. */
   delivery: (route: string, result: DeliveryResult, ms: number) => void
   /** How many deliveries a message took that is delivered, given up or held. */
@@ -47,6 +50,8 @@ export type ProbeResult = 'found' | 'released' | 'absent' | 'nothing' | 'given-u
 
 /** overtaken: somebody else had the message by then. */
 export type DeliveryResult = 'delivered' | 'again' | 'dead' | 'held' | 'overtaken'
+
+export type SignatureResult = 'current' | 'previous' | SignatureFault
 
 export type ShedLimit = 'eventLoopDelay' | 'connections'
 
@@ -74,6 +79,25 @@ export interface RequestLine {
 
 export interface RequestLog {
   note: (line: RequestLine) => void
+}
+
+/** What is said of a delivery that came to what most come to. The same is true of it. */
+export interface DeliveryLine {
+  readonly record: string
+  readonly route: string
+  readonly requestId: string
+  readonly attempt: number
+  readonly tries: number
+  readonly result: 'delivered' | 'again'
+  readonly status: number | null
+  readonly error: string | undefined
+  /** Until it is tried again. */
+  readonly inMs: number | undefined
+  readonly ms: number
+}
+
+export interface DeliveryLog {
+  note: (line: DeliveryLine) => void
 }
 
 /** The part of a pino logger that rooms below http may use. */

@@ -5,6 +5,8 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { parse } from 'yaml'
+import { createMetrics } from '../src/telemetry/metrics.ts'
 import { call } from './harness/call.ts'
 import { startProcess } from './harness/process-gateway.ts'
 import { startWitness } from './harness/witness.ts'
@@ -108,4 +110,16 @@ test('the configuration that docs/drop.md shows drops duplicates, in the databas
 test('the configuration that deploy/compose.yaml mounts is one that serve takes', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, 'src/main.ts'), 'check', '--config', join(ROOT, 'deploy/onceway.yaml')])
   assert.match(stdout, /is right/)
+})
+
+test('every alert of docs/deployment.md asks for a series that a gateway with an inbox has', async () => {
+  const metrics = createMetrics({ processMetrics: false })
+  metrics.inbox([{ route: 'hooks', waiting: 1, delivering: 1, held: 1, dead: 1, bytes: 1, oldestMs: 1 }])
+  for (const result of ['delivered', 'again'] as const) metrics.delivery('hooks', result, 1)
+  const series = (await metrics.expose()).text.split('\n').filter(line => !line.startsWith('#'))
+  const block = Array.from(read('docs/deployment.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('alert:')) ?? ''
+  const { groups } = parse(block) as { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly alert: string, readonly expr: string }> }> }
+  const selectors = groups.flatMap(({ rules }) => rules).flatMap(({ expr }) => Array.from(expr.matchAll(/(onceway_\w+)(?:\{([^}]*)\})?/g), ([, name = '', labels = '']) => ({ name, labels: labels.split(',') })))
+  assert.ok(selectors.length >= 5)
+  assert.deepEqual(selectors.filter(({ name, labels }) => !series.some(line => line.startsWith(`${name}{`) && labels.every(label => line.includes(label)))), [])
 })

@@ -1,4 +1,5 @@
 /** What every part of a run stands on: a Postgres as in production, a Redis, the upstream, and gateways as processes. */
+import { tmpdir } from 'node:os'
 import { makeDirectory } from '../../test/harness/directory.ts'
 import { startPostgres } from '../../test/harness/postgres.ts'
 import type { PostgresServer } from '../../test/harness/postgres.ts'
@@ -47,11 +48,11 @@ export interface GatewayChoice {
 export async function withServers<Result> (work: (servers: Servers) => Promise<Result>, settings = SETTINGS): Promise<Result> {
   const ending: Array<() => unknown> = []
   try {
-    const directory = makeDirectory('bench')
+    const directory = makeDirectory('bench', tmpdir())
     ending.push(() => { directory.remove() })
     const upstream = await Upstream.start()
     ending.push(() => upstream.stop())
-    const postgres = await startPostgres({ settings })
+    const postgres = await startPostgres({ settings, below: tmpdir() })
     ending.push(() => postgres.stop())
     const redis = await startRedis()
     ending.push(() => redis.stop())

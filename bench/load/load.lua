@@ -1,7 +1,9 @@
--- The load of one turn. Arguments: work series pool token body before after
+-- The load of one turn. Arguments: work series pool token body before after status [group groups]
 --   work    "unique": every request has a key of its own; "pool": the keys 1..pool of the series, in turn
 --   before, after: what stands around the key in the answer that this key, and no other, must get
--- Every answer is judged: status 201, the right bytes, and of a key that is waited for. wrk does not say on which
+--   status  201, or 202: what is accepted is told apart where it is delivered, not by its answer
+--   group groups: a header, and how many values it has in turn
+-- Every answer is judged: its status, the right bytes, and of a key that is waited for. wrk does not say on which
 -- connection an answer came; that each request gets its own key's answer is seen at the setting up (pool.ts).
 -- Prints one line of JSON.
 
@@ -20,6 +22,8 @@ function init (args)
   before, after = args[6], args[7]
   stem = series .. "-"
   first, last = #before + 1, #before + #stem + 8
+  expected, groups = tonumber(args[8]), tonumber(args[10])
+  group = groups and "\r\n" .. args[9] .. ": " or ""
   head = "POST " .. wrk.path .. " HTTP/1.1\r\nHost: " .. wrk.host .. ":" .. wrk.port ..
     "\r\nAuthorization: Bearer " .. args[4] .. "\r\nContent-Type: application/json\r\nContent-Length: " .. #body ..
     "\r\nIdempotency-Key: "
@@ -32,16 +36,18 @@ function request ()
   count = pool and count % pool + 1 or count + 1
   local key = string.format("%s%08d", stem, count)
   waiting[key] = (waiting[key] or 0) + 1
+  if groups then return head .. key .. group .. count % groups .. tail end
   return head .. key .. tail
 end
 
 function response (status, headers, body)
   answered = answered + 1
-  if status ~= 201 then
+  if status ~= expected then
     statuses = statuses + 1
     example = status .. " " .. body
     return
   end
+  if groups then return end
   local key = string.sub(body, first, last)
   if body ~= before .. key .. after then
     bytes = bytes + 1

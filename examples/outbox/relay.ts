@@ -1,6 +1,7 @@
 /**
  * Sends what stands in the outbox through the gateway, at least once: whoever is killed between an answer and the commit
- * sends the batch again. There may be several relays.
+ * sends the batch again. Of a customer there is one event in a batch, the oldest that has not arrived: his events arrive in
+ * their order, and one that is refused holds up nobody else's. There may be several relays.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
@@ -22,6 +23,7 @@ async function sendBatch (): Promise<number> {
   const { rows } = await client.query<Event>(`
     select id, topic, payload from outbox
     where state <> 'sent' and next_attempt_at <= now()
+      and not exists (select from outbox earlier where earlier.customer = outbox.customer and earlier.state <> 'sent' and earlier.position < outbox.position)
     order by position limit $1
     for update skip locked`, [BATCH])
   const errors = await Promise.all(rows.map(send))

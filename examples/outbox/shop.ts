@@ -4,25 +4,32 @@ import type { PoolClient } from 'pg'
 
 const { DATABASE_URL, ORDERS = '1000' } = process.env
 const AT_ONCE = 8
-/** Every so many customers turn away at the last moment, when both rows have been written. */
-const TURNS_AWAY_EVERY = 50
+const CUSTOMERS = 100
+/** Every so many visitors turn away at the last moment, when all rows have been written. No factor of it is one of the customers' number: it is not always the same. */
+const TURNS_AWAY_EVERY = 49
 
 const pool = new Pool({ connectionString: DATABASE_URL, max: AT_ONCE })
-let [customers, orders] = [0, 0]
+let [visitors, orders] = [0, 0]
 
 console.log('shop is open')
 await Promise.all(Array.from({ length: AT_ONCE }, async () => {
   const client = await pool.connect()
-  while (orders < Number(ORDERS)) await serve(client, ++customers)
+  while (orders < Number(ORDERS)) await serve(client, ++visitors)
   client.release()
 }))
 await pool.end()
 
-async function serve (client: PoolClient, customer: number): Promise<void> {
-  const turnsAway = customer % TURNS_AWAY_EVERY === 0
+async function serve (client: PoolClient, visitor: number): Promise<void> {
+  const turnsAway = visitor % TURNS_AWAY_EVERY === 0
   if (!turnsAway) orders++
   await client.query('begin')
-  await client.query('insert into orders (customer) values ($1)', [customer])
-  await client.query("insert into outbox (topic, payload) values ('orders', jsonb_build_object('type', 'order.placed', 'customer', $1::integer))", [customer])
+  // Holds the customer until the commit, so that his events stand in the outbox as his orders were placed.
+  const { rows: [customer] } = await client.query<{ id: number, number: number }>(`
+    insert into customers (id) values ($1) on conflict (id) do update set orders = customers.orders + 1 returning id, orders as number`, [visitor % CUSTOMERS])
+  const values = [customer?.id, customer?.number]
+  await client.query('insert into orders (customer, number) values ($1, $2)', values)
+  await client.query(`
+    insert into outbox (topic, customer, number, payload)
+    values ('orders', $1, $2, jsonb_build_object('type', 'order.placed', 'customer', $1::integer, 'number', $2::integer))`, values)
   await client.query(turnsAway ? 'rollback' : 'commit')
 }

@@ -3,7 +3,7 @@ import { connect } from 'amqplib'
 
 const { AMQP_URL = 'amqp://127.0.0.1:5672', EVENTS = '1000' } = process.env
 /** Every so many is published again, as by somebody whose connection broke before it was confirmed. */
-const TWICE_EVERY = 20
+const TWICE_EVERY = 15
 
 const connection = await connect(AMQP_URL)
 const channel = await connection.createConfirmChannel()

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { freePort } from '../../test/harness/ports.ts'
-import type { ProcessGateway } from '../../test/harness/process-gateway.ts'
 import type { Example } from './example.ts'
 import { judgePayments } from './judge-payments.ts'
 import type { Books, Payment } from './judge-payments.ts'
 import { killUntilFinished } from './killer.ts'
-import type { Stage } from './stage.ts'
+import { Seat } from './seat.ts'
 
 const SCHEMA = readFileSync(new URL('../exactly-once/schema.sql', import.meta.url), 'utf8')
 const TENANTS = ['ada', 'bob']
@@ -13,7 +12,7 @@ const TENANTS = ['ada', 'bob']
 const BETWEEN_KILLS = [100, 250] as const
 
 export const exactlyOnce: Example = async ({ stage, size, random }) => {
-  const [postgres, redis] = await Promise.all([stage.postgres(), stage.redis()])
+  const [postgres, redis] = await Promise.all([stage.ground.postgres(), stage.ground.redis()])
   const [ours, theirs] = await Promise.all([postgres.createDatabase('payments'), postgres.createDatabase('onceway')])
   const query = await stage.database(ours)
   await query(SCHEMA)
@@ -22,7 +21,7 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
   const upstream = await stage.program('exactly-once/upstream.ts', { DATABASE_URL: ours, PORT: String(port) })
   const env = { DATABASE_URL: theirs, REDIS_URL: redis.url, ONCEWAY_UPSTREAMS_PAYMENTS_URL: `http://127.0.0.1:${port}` }
   // One after the other: the first one makes the tables.
-  const gateways = [await Seat.taken(stage, env), await Seat.taken(stage, env)]
+  const gateways = [await Seat.taken(stage, 'exactly-once/onceway.yaml', env), await Seat.taken(stage, 'exactly-once/onceway.yaml', env)]
   const answers = stage.lines('answers.txt')
   const client = await stage.program('exactly-once/client.ts', { GATEWAY_URLS: gateways.map(({ url }) => url).join(','), PAYMENTS: String(size), ANSWERS: answers.path })
 
@@ -60,29 +59,4 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
 /** As the client makes them. */
 function paymentOf (number: number): Payment {
   return { tenant: TENANTS[number % TENANTS.length] as string, reference: `order-${Math.floor(number / TENANTS.length)}`, amount: 1 + number % 97 }
-}
-
-/** A gateway that dies and comes back under its address. */
-class Seat {
-  readonly url: string
-  readonly #start: () => Promise<ProcessGateway>
-  #gateway: ProcessGateway
-
-  private constructor (start: () => Promise<ProcessGateway>, gateway: ProcessGateway) {
-    this.#start = start
-    this.#gateway = gateway
-    this.url = gateway.url
-  }
-
-  static async taken (stage: Stage, env: Readonly<Record<string, string>>): Promise<Seat> {
-    const port = await freePort()
-    const start = async () => stage.gateway('exactly-once', env, port)
-    return new Seat(start, await start())
-  }
-
-  async restart (): Promise<void> {
-    this.#gateway.signal('SIGKILL')
-    await this.#gateway.exited
-    this.#gateway = await this.#start()
-  }
 }

@@ -20,7 +20,7 @@ export const fanOut: Example = async ({ stage, size, random }) => {
   writeFileSync(events, ids.map(id => `${JSON.stringify({ id, type: 'order.placed' })}\n`).join(''))
   const position = stage.lines('position').path
   writeFileSync(position, '0')
-  const gateway = await stage.gateway('fan-out', { ONCEWAY_UPSTREAMS_BILLING_URL: billing.url, ONCEWAY_UPSTREAMS_SHIPPING_URL: shipping.url })
+  const gateway = await stage.gateway('fan-out/onceway.yaml', { ONCEWAY_UPSTREAMS_BILLING_URL: billing.url, ONCEWAY_UPSTREAMS_SHIPPING_URL: shipping.url })
   const relay = await stage.program('fan-out/relay.ts', { GATEWAY_URL: gateway.url, EVENTS: events, POSITION: position })
 
   const progress = () => billing.ledger.count() + shipping.ledger.count()

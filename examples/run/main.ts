@@ -1,12 +1,14 @@
 /**
- * `npm run examples -- NAME… --full --size N --seed N --report FILE`: plays the examples (without a name: all) and judges
- * them; exit 1 when anything was lost or done twice.
+ * `npm run examples -- NAME… --mode forward|inbox --full --size N --seed N --report FILE`: plays the examples (without a name:
+ * all; without a mode: in every one that they have) and judges them; exit 1 when anything was lost or done twice.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { EXAMPLES, play } from './example.ts'
 import type { ExampleName, Played } from './example.ts'
 import { isRight } from './judge.ts'
+import { MODES } from './receiver.ts'
+import type { Mode } from './receiver.ts'
 import { printed, reported } from './report.ts'
 
 const FULL_SIZE = 10_000
@@ -16,6 +18,7 @@ const SMALL_SIZE = FULL_SIZE / 10
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
+    mode: { type: 'string' },
     full: { type: 'boolean', default: false },
     size: { type: 'string' },
     seed: { type: 'string', default: '1' },
@@ -34,14 +37,22 @@ function named (name: string): ExampleName {
   return name as ExampleName
 }
 
+function modes (name: string | undefined): readonly Mode[] {
+  const chosen = MODES.filter(mode => name === undefined || mode === name)
+  if (chosen.length === 0) throw new RangeError(`there is no mode ${name}; there are ${MODES.join(', ')}`)
+  return chosen
+}
+
 const size = wholeNumber('size', values.size ?? String(values.full ? FULL_SIZE : SMALL_SIZE), SMALL_SIZE)
+const sizes = Object.fromEntries(modes(values.mode).map(mode => [mode, size]))
 const seed = wholeNumber('seed', values.seed, 0)
 const names = (positionals.length === 0 ? Object.keys(EXAMPLES) : positionals).map(named)
 const played: Played[] = []
 for (const name of names) {
-  const one = await play(name, { size, seed })
-  console.log(printed(one))
-  played.push(one)
+  for await (const one of play(name, { sizes, seed })) {
+    console.log(printed(one))
+    played.push(one)
+  }
 }
 if (values.report !== undefined) writeFileSync(values.report, reported(played, { args: process.argv.slice(2), seed }))
 process.exitCode = played.every(isRight) ? 0 : 1

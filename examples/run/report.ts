@@ -5,12 +5,17 @@ import type { Played } from './example.ts'
 import { isRight } from './judge.ts'
 
 export function printed (played: Played): string {
-  const { name, messages, duplicates, lost, twice, seconds, wrong, remarks } = played
+  const { messages, duplicates, lost, twice, seconds, wrong, remarks } = played
   return [
-    `${name}: ${messages} messages, ${duplicates} duplicates, ${lost} lost, ${twice} executed twice, ${seconds.toFixed(1)} s: ${isRight(played) ? 'right' : 'WRONG'}`,
+    `${titleOf(played)}: ${messages} messages, ${duplicates} duplicates, ${lost} lost, ${twice} executed twice, ${seconds.toFixed(1)} s: ${isRight(played) ? 'right' : 'WRONG'}`,
     ...wrong.map(what => `  WRONG ${what}`),
     ...remarks.map(remark => `  ${remark}`)
   ].join('\n')
+}
+
+/** `forward` is what every example has, and goes without saying. */
+function titleOf ({ name, mode }: Played): string {
+  return mode === 'forward' ? name : `${name}, ${mode}`
 }
 
 export function reported (all: readonly Played[], { args, seed }: { readonly args: readonly string[], readonly seed: number }): string {
@@ -22,10 +27,11 @@ ${versions().map(line => `* ${line}`).join('\n')}
 * ${cpus().length} cores, with all servers and clients on them
 
 A duplicate is a request at the gateway's door that is not the first of its message: by the gateway's own count, and where gateways die with their
-counts (exactly-once) by the answers that clients have got.
+counts by the answers that clients have got (exactly-once), or by what they had counted when they were killed (inbox). In mode inbox the consumer gets
+some messages more than once, and does each once: it keeps their \`Onceway-Key\`.
 
 | example | messages | duplicates | lost | executed twice | seconds | |
 |---|---|---|---|---|---|---|
-${all.map(played => `| [${played.name}](../../examples/${played.name}/README.md) | ${played.messages} | ${played.duplicates} | ${played.lost} | ${played.twice} | ${Math.round(played.seconds)} | ${[...played.wrong.map(what => `**${what}**`), ...played.remarks].join('; ')} |`).join('\n')}
+${all.map(played => `| [${titleOf(played)}](../../examples/${played.name}/README.md) | ${played.messages} | ${played.duplicates} | ${played.lost} | ${played.twice} | ${Math.round(played.seconds)} | ${[...played.wrong.map(what => `**${what}**`), ...played.remarks].join('; ')} |`).join('\n')}
 `
 }

@@ -1,5 +1,5 @@
 /**
- * What an example is played on: servers of its own on free ports, gateways and programs as processes, all of it in
+ * What an example is played on: servers on free ports (ground.ts), gateways and programs as processes, all of it in
  * temporary directories and gone at the end. Nothing here knows what an example is about.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -8,19 +8,12 @@ import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { makeDirectory } from '../../test/harness/directory.ts'
 import { eventually } from '../../test/harness/eventually.ts'
-import { startNats } from '../../test/harness/nats.ts'
-import type { NatsServer } from '../../test/harness/nats.ts'
 import { freePort } from '../../test/harness/ports.ts'
-import { startPostgres } from '../../test/harness/postgres.ts'
-import type { PostgresServer } from '../../test/harness/postgres.ts'
 import { startProcess } from '../../test/harness/process-gateway.ts'
 import type { ProcessGateway } from '../../test/harness/process-gateway.ts'
 import { launch } from '../../test/harness/process.ts'
 import type { Launched } from '../../test/harness/process.ts'
-import { startRabbit } from '../../test/harness/rabbitmq.ts'
-import type { RabbitServer } from '../../test/harness/rabbitmq.ts'
-import { startRedis } from '../../test/harness/redis.ts'
-import type { RedisServer } from '../../test/harness/redis.ts'
+import { Ground } from './ground.ts'
 
 const EXAMPLES = fileURLToPath(new URL('..', import.meta.url))
 /** A program that starts on a machine with everything else going on. */
@@ -32,8 +25,15 @@ type Row = Record<string, unknown>
 type Variables = Readonly<Record<string, string>>
 
 export class Stage {
+  readonly ground: Ground
   readonly #directory = makeDirectory('example')
   readonly #after: Array<() => unknown> = []
+
+  /** Without one it has its own. */
+  constructor (ground?: Ground) {
+    this.ground = ground ?? new Ground()
+    if (ground === undefined) this.after(async () => this.ground.clear())
+  }
 
   /** In the reverse order, when the example is over. */
   after (end: () => unknown): void { this.#after.push(end) }
@@ -42,8 +42,6 @@ export class Stage {
     for (const end of this.#after.splice(0).reverse()) await end()
     this.#directory.remove()
   }
-
-  async postgres (): Promise<PostgresServer> { return this.#keep(await startPostgres()) }
 
   /** One connection for many questions. */
   async database (url: string): Promise<(text: string) => Promise<Row[]>> {
@@ -54,16 +52,10 @@ export class Stage {
     return async text => (await client.query<Row>(text)).rows
   }
 
-  async redis (): Promise<RedisServer> { return this.#keep(await startRedis()) }
-
-  async nats (): Promise<NatsServer> { return this.#keep(await startNats()) }
-
-  async rabbit (): Promise<RabbitServer> { return this.#keep(await startRabbit()) }
-
-  /** A gateway with the configuration of an example, on a port that it keeps if `port` says so. */
-  async gateway (example: string, env: Variables, port = 0): Promise<ProcessGateway> {
+  /** A gateway with a configuration of the examples, on a port that it keeps and a directory that outlives it if `place` says so. */
+  async gateway (file: string, env: Variables, { port = 0, directory }: Place = {}): Promise<ProcessGateway> {
     return startProcess({ after: end => { this.after(end) } }, {
-      args: ['--config', join(EXAMPLES, example, 'onceway.yaml')],
+      args: ['--config', join(EXAMPLES, file), ...directory === undefined ? [] : ['--data-dir', this.path(directory)]],
       env: { ONCEWAY_LISTEN_HOST: '127.0.0.1', ONCEWAY_LISTEN_PORT: String(port), ONCEWAY_ADMIN_PORT: '0', ONCEWAY_LOG_LEVEL: 'warn', ...env }
     })
   }
@@ -76,20 +68,20 @@ export class Stage {
     return program
   }
 
-  async consumer (): Promise<Consumer> {
+  async consumer (file = 'consumer.ts', env: Variables = {}): Promise<Consumer> {
     const port = await freePort()
     const ledger = this.lines(`ledger-${port}.txt`)
-    const program = await this.program('consumer.ts', { PORT: String(port), LEDGER: ledger.path })
+    const program = await this.program(file, { PORT: String(port), LEDGER: ledger.path, ...env })
     return { program, url: `http://127.0.0.1:${port}`, ledger }
   }
 
-  lines (name: string): Lines { return new Lines(join(this.#directory.path, name)) }
+  lines (name: string): Lines { return new Lines(this.path(name)) }
 
-  #keep<Server extends { readonly stop: () => Promise<void> }> (server: Server): Server {
-    this.after(async () => server.stop())
-    return server
-  }
+  /** Of a file that is gone with the stage. */
+  path (name: string): string { return join(this.#directory.path, name) }
 }
+
+export interface Place { readonly port?: number, readonly directory?: string }
 
 export interface Consumer {
   readonly program: Program
@@ -99,7 +91,7 @@ export interface Consumer {
 }
 
 /** A file that a program appends lines to. */
-class Lines {
+export class Lines {
   readonly path: string
   #read = 0
   #count = 0

@@ -2,7 +2,6 @@
  * Delivers what routes with an inbox have accepted, here or elsewhere: as many at once as each consumer takes well, for as
  * long as this process lives and the store says that it does. What a dead process had is taken back by any other.
  */
-import { createHash } from 'node:crypto'
 import type { Delivery } from '../core/message.ts'
 import { begun, ended, roomOf, startPace } from '../core/pacing.ts'
 import type { Pace } from '../core/pacing.ts'
@@ -13,7 +12,7 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { WORKER_LEASE_MS, WORKER_RENEW_MS, WorkerLeases } from '../gateway/worker-leases.ts'
 import type { WorkerLease } from '../gateway/worker-leases.ts'
 import type { InboxRoute } from '../gateway/world.ts'
-import type { Cancel } from '../ports.ts'
+import type { Cancel, TakeMessages } from '../ports.ts'
 import { Service } from './service.ts'
 
 /** Between two looks when nobody says that there is something: the net under every wake-up. */
@@ -29,11 +28,8 @@ const RECOVER_MAX = 100
 /** Of the gateway's buffers: requests at the door, and the answers to what is delivered, find room beside deliveries. */
 const BUFFERED_SHARE = 1 / 2
 
-/** Who watches this id is woken when there is work: no record has it. */
-const WORK = createHash('sha256').update('onceway inbox: there is work').digest()
-
-/** One route's part of a take, with room for its requests reserved. */
-interface Order { readonly route: InboxRoute, readonly places: number, readonly bytes: number }
+/** One route's part of a take. */
+interface Order { readonly route: InboxRoute, readonly places: number }
 
 export class Deliverer {
   readonly #gateway: Gateway
@@ -53,8 +49,6 @@ export class Deliverer {
   #heard = false
   #wokeAtMs = -Infinity
   #waking: Cancel | null = null
-  /** Looks, for whose turn it is. */
-  #turn = 0
 
   constructor (gateway: Gateway) {
     const { clock, log } = gateway.world
@@ -132,44 +126,40 @@ export class Deliverer {
 
   /** true: some route was given all that it has places for, so there may be more. */
   async #take (lease: WorkerLease, orders: readonly Order[]): Promise<boolean> {
-    if (orders.length === 0) return false
-    const { inbox } = this.#gateway.world
+    const room = this.#reserve(orders)
+    if (room === null) return false
+    const { buffered, world: { inbox } } = this.#gateway
     const taken: Delivery[] = []
     try {
-      taken.push(...await inbox.take({ routes: orders.map(({ route, places }) => ({ route: route.name, places })), owner: lease.owner }))
+      taken.push(...await inbox.take({ routes: orders.map(({ route, places }) => ({ route: route.name, places })), owner: lease.owner, room }))
     } catch (error) {
       // What it has handed out without our knowledge is nobody's until this name lives no more.
       if (!wroteNothing(error)) this.#leases.retire(lease)
       throw error
     } finally {
-      for (const order of orders) this.#begin(lease, order, taken.filter(({ route }) => route === order.route.name))
+      // Each holds its own from here on; more than was reserved only where a reload has lowered the route's limit.
+      buffered.release(room.bytes)
+      buffered.take(taken.reduce((sum, { request }) => sum + request.body.length, 0))
+      for (const { route } of orders) this.#begin(lease, route, taken.filter(delivery => delivery.route === route.name))
     }
     return orders.some(({ route, places }) => taken.filter(delivery => delivery.route === route.name).length >= places)
   }
 
-  /** Places that are free now. Where the gateway's buffers have room for a few, each route has one first, and each look begins with another. */
+  /** Places that are free now. */
   #orders (): Order[] {
-    const routes = Array.from(this.#gateway.world.inboxes.values())
-    const first = this.#turn++ % Math.max(1, routes.length)
-    const orders = [...routes.slice(first), ...routes.slice(0, first)].map(route => ({ route, room: this.#roomOf(route).places, places: 0, bytes: 0 }))
-    let none = this.#gateway.deliveries.size === 0
-    for (let open = orders; open.length > 0;) {
-      open = open.filter(order => {
-        const { requestBytesMax } = order.route.idempotency.keep
-        if (order.places === order.room || !this.#reserve(requestBytesMax, none)) return false
-        none = false
-        order.places++
-        order.bytes += requestBytesMax
-        return true
-      })
-    }
-    return orders.filter(({ places }) => places > 0)
+    return Array.from(this.#gateway.world.inboxes.values(), route => ({ route, places: this.#roomOf(route).places })).filter(({ places }) => places > 0)
   }
 
-  /** `first`: nothing is under way. Then there is room for one wherever a request at the door finds some. */
-  #reserve (bytes: number, first: boolean): boolean {
-    const { buffered } = this.#gateway
-    return buffered.reserve(bytes, BUFFERED_SHARE) || (first && buffered.reserve(bytes))
+  /** What is taken is not known before: as much as it may be, or as the buffers have left. null: nothing can be taken. */
+  #reserve (orders: readonly Order[]): NonNullable<TakeMessages['room']> | null {
+    const { buffered, deliveries } = this.#gateway
+    const largest = Math.max(0, ...orders.map(({ route }) => route.idempotency.keep.requestBytesMax))
+    const most = orders.reduce((sum, { route, places }) => sum + places * route.idempotency.keep.requestBytesMax, 0)
+    const bytes = buffered.reserveUpTo(most, BUFFERED_SHARE)
+    // With nothing under way there is room for one wherever a request at the door finds some.
+    if (deliveries.size === 0 && bytes < largest && buffered.reserve(largest - bytes)) return { bytes: largest, one: true }
+    if (bytes > 0) return { bytes, one: deliveries.size === 0 && bytes >= largest }
+    return null
   }
 
   #roomOf ({ name, idempotency: { inbox } }: InboxRoute) {
@@ -189,13 +179,8 @@ export class Deliverer {
 
   // -------------------------------------------------------------- deliveries
 
-  #begin (lease: WorkerLease, { route, bytes }: Order, taken: readonly Delivery[]): void {
+  #begin (lease: WorkerLease, route: InboxRoute, taken: readonly Delivery[]): void {
     const { name, idempotency: { inbox } } = route
-    const { buffered } = this.#gateway
-    const held = taken.reduce((sum, { request }) => sum + request.body.length, 0)
-    // More than was reserved only after a reload that has lowered the route's limit.
-    if (held > bytes) buffered.take(held - bytes)
-    else buffered.release(bytes - held)
     if (taken.length === 0) return
     this.#paces.set(name, begun(this.#paceOf(name, inbox), taken.length, inbox, this.#nowMs()))
     this.#underWay.set(name, (this.#underWay.get(name) ?? 0) + taken.length)
@@ -254,15 +239,15 @@ export class Deliverer {
   }
 
   #watch (): void {
-    this.#watching ??= this.#gateway.world.locks.watch(WORK, () => { this.#looks.soon() })
+    this.#watching ??= this.#gateway.world.wakes.watch(() => { this.#looks.soon() })
   }
 
   #wakeOthers (): void {
-    const { clock, locks } = this.#gateway.world
+    const { clock, wakes } = this.#gateway.world
     this.#waking ??= clock.after(this.#wokeAtMs + WAKE_EVERY_MS - this.#nowMs(), () => {
       this.#waking = null
       this.#wokeAtMs = this.#nowMs()
-      locks.wake(WORK)
+      wakes.wake()
     })
   }
 

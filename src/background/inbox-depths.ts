@@ -1,21 +1,63 @@
-/** Asks the store how much is in the inboxes: for the bounds at the door, and for the metrics. */
+/** Asks the store how much is in the inboxes: for the bounds at the door, for the metrics, and for what nobody delivers. */
 import type { Gateway } from '../gateway/gateway.ts'
+import { everyDepth, strayDepths } from '../gateway/inbox-depths.ts'
+import type { World } from '../gateway/world.ts'
+import { StoreUnavailable } from '../errors.ts'
 import { Service } from './service.ts'
 
 const EVERY_MS = 1_000
+/** The more there is, the longer it takes to count, and every process counts: a million messages would keep the store at it. */
+const SHARE_OF_TIME = 1 / 20
 
 export function inboxDepths (gateway: Gateway): Service {
   const { clock, log } = gateway.world
-  return new Service({ name: 'inbox-depths', everyMs: EVERY_MS, clock, log, round: async () => ask(gateway) })
+  const depths = new Depths(gateway)
+  let restUntilMs = -Infinity
+  const round = async (): Promise<boolean> => {
+    const beganAtMs = clock.monotonicMs()
+    if (beganAtMs < restUntilMs) return false
+    await depths.ask()
+    const endedAtMs = clock.monotonicMs()
+    restUntilMs = endedAtMs + (endedAtMs - beganAtMs) / SHARE_OF_TIME
+    return false
+  }
+  return new Service({ name: 'inbox-depths', everyMs: EVERY_MS, clock, log, round })
 }
 
-/** A reload may bring the first inbox, or take the last one away. */
-async function ask (gateway: Gateway): Promise<boolean> {
-  const { inbox, inboxes, meter } = gateway.world
-  if (inboxes.size === 0) return false
-  gateway.depths.asking()
-  const depths = await inbox.depths()
-  gateway.depths.told(depths)
-  meter.inbox(depths)
-  return false
+class Depths {
+  readonly #gateway: Gateway
+  /** The routes that the log has named, for as long as something waits for them. */
+  #strays = new Set<string>()
+  /** The configuration without an inbox for which nothing was found in the store. */
+  #idle: World['inboxes'] | null = null
+
+  constructor (gateway: Gateway) {
+    this.#gateway = gateway
+  }
+
+  /** A reload may bring the first inbox, or take the last one away: without any, the store is asked until there is nothing in it. */
+  async ask (): Promise<void> {
+    const { depths, world: { inbox, inboxes, meter } } = this.#gateway
+    if (this.#idle === inboxes) return
+    depths.asking()
+    const told = await inbox.depths().catch(unreached)
+    if (told === null) return
+    depths.told(told)
+    meter.inbox(everyDepth(told, inboxes))
+    this.#tellStrays(strayDepths(told, inboxes))
+    this.#idle = inboxes.size === 0 && told.length === 0 ? inboxes : null
+  }
+
+  #tellStrays (strays: ReturnType<typeof strayDepths>): void {
+    for (const { route, waiting } of strays) {
+      if (!this.#strays.has(route)) this.#gateway.world.log.warn({ route, waiting }, 'messages wait for a route that is not in the configuration, or has no inbox there: nobody delivers them')
+    }
+    this.#strays = new Set(strays.map(({ route }) => route))
+  }
+}
+
+/** A store that is away is told of by those whose affair it is, and not every second. */
+function unreached (error: unknown): null {
+  if (error instanceof StoreUnavailable) return null
+  throw error
 }

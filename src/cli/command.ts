@@ -46,7 +46,7 @@ export function textOption ({ values }: Options, name: string): string | undefin
 
 export function required (options: Options, name: string): string {
   const value = textOption(options, name)
-  if (value === undefined || value === '') throw new StartError(`--${name} is needed.`, 2)
+  if (value === undefined || value.trim() === '') throw new StartError(`--${name} is needed.`, 2)
   return value
 }
 
@@ -54,7 +54,7 @@ const AUDIT_TEXT_MAX = 512
 
 /** What an audit row says of whoever changes something. */
 export function whoAndWhy (options: Options): { readonly who: string, readonly why: string } {
-  const who = textOption(options, 'who') ?? userInfo().username
+  const who = textOption(options, 'who') === undefined ? userInfo().username : required(options, 'who')
   const why = required(options, 'why')
   if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
   return { who, why }

@@ -26,7 +26,8 @@ export const epoch: Command = {
 After a backup of the database was restored, and before gateways serve from it. What was claimed or free when the backup
 was taken may have been sent since: those records become indeterminate, so that no retry is executed again. They are kept
 as long as each route's unknownRetention says; \`onceway records\` resolves or releases them. Answers that the backup has
-stay. Without --yes it says what it would do, and changes nothing.
+stay. Messages of an inbox that were open are delivered again, under numbers that no consumer has seen; where the route says
+\`unknown: hold\` they are held. Without --yes it says what it would do, and changes nothing.
 
   --yes            do it
   --force          although claims hold leases that are not over: a gateway still serves, or the backup is a moment old
@@ -62,12 +63,13 @@ async function bump ({ stores: { postgres }, dataDir }: Config, order: EpochOrde
 
 function tell (result: EpochResult, { dryRun }: EpochOrder, { out, err }: Terminal): number {
   if (result.kind === 'live') {
-    err(`onceway: refused, nothing changed. ${result.leases} claims hold leases that are not over: stop every gateway that serves from this database; the lease of one that is gone ends in ${Math.max(1, Math.ceil(result.endInMs / 1000))} s at the latest. --force does it all the same.`)
+    err(`onceway: refused, nothing changed. ${result.leases} claims or workers hold leases that are not over: stop every gateway that serves from this database; the lease of one that is gone ends in ${Math.max(1, Math.ceil(result.endInMs / 1000))} s at the latest. --force does it all the same.`)
     return 1
   }
-  const { claimed, released } = result
+  const { claimed, released, messages: { held, again } } = result
   out(dryRun ? `Epoch ${result.epoch} would begin.` : `Epoch ${result.epoch} has begun.`)
   out(`${claimed + released} records ${dryRun ? 'would become' : 'are now'} indeterminate: ${claimed} were claimed and ${released} free when the backup was taken.`)
+  if (held + again > 0) out(`${held + again} messages were open: ${held} ${dryRun ? 'would be' : 'are'} held, ${again} ${dryRun ? 'would be' : 'are'} delivered again, each with a number of its own.`)
   out('What it cannot know: keys that were first used after the backup have no record here, and a retry of one is executed. Your server can refuse it by Onceway-Key.')
   out('Answers that Redis holds are kept: they are of executions that happened.')
   if (!dryRun) return 0

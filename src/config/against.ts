@@ -40,9 +40,15 @@ function changed (old: GuardedRoute, routes: readonly Route[]): string[] {
     ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now)} instead of ${scopeText(old)}`]),
     ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed']),
     ...lostKeys(old, now),
+    ...leftInbox(old, now),
     ...(hides(now.match, old.match) ? [] : ['its match no longer takes every request that it took'])
   ]
   return reasons.length === 0 ? [] : [`Records of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.`]
+}
+
+/** Into an inbox, and into `async: allowed`, whatever stands there is looked for. */
+function leftInbox ({ idempotency: { inbox: old } }: GuardedRoute, { idempotency: { inbox: now } }: GuardedRoute): string[] {
+  return old === null || now !== null ? [] : ['the route has no inbox any more: what waits there is not delivered, and retries of what it has accepted are executed (say async: allowed until its retention is over)']
 }
 
 /** Ids of secrets are shown, secrets never. */

@@ -2,26 +2,29 @@
 import { readsBody } from '../core/key-sources.ts'
 import type { KeySource } from '../core/key-sources.ts'
 import type { InboxPolicy, VerifyPolicy } from '../core/policy.ts'
-import { standardKey } from '../core/signature.ts'
+import { hasTime, isStandardSecret, STANDARD_SECRET_BYTES } from '../core/signature.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import type { IdempotencyFile, InboxFile } from './schema-route.ts'
 import { parseDuration, parseSize } from './units.ts'
 
-export function checkInbox ({ mode, async, inbox, key, unknown, retention, keep }: IdempotencyFile, path: Path): Mistake[] {
+export function checkInbox ({ mode, async, inbox: written, key, unknown, retention, keep, onStoreDown }: IdempotencyFile, path: Path): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, 'inbox', ...rest]
   if (mode === 'drop' && async === 'allowed') return [mistake([...path, 'async'], 'cannot be allowed with mode drop: it keeps no record that both ways could share')]
-  if (mode !== 'inbox' && async !== 'allowed') return inbox === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
-  if (inbox === undefined) return []
-  const { backoff, batch, verify, order } = inbox
+  if (mode !== 'inbox' && async !== 'allowed') return written === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
+  const inbox = written ?? INBOX_DEFAULTS
+  const { backoff, batch, verify, order, onDead } = inbox
   const longestMs = ms(backoff.longest)
   return [
     ...(unknown === 'probe' && mode === 'inbox' ? [mistake([...path, 'unknown'], 'cannot be probe with mode inbox: a delivery is repeated (retry) or held (hold)')] : []),
+    ...(onStoreDown === 'forward' && mode === 'inbox' ? [mistake([...path, 'onStoreDown'], 'is not used: mode inbox accepts what the store has taken, and forwards nothing past it', 'key')] : []),
+    ...(onDead === 'stop-group' && order === undefined ? [mistake(at('onDead'), 'is not used: without order there is no group to stop', 'key')] : []),
     ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
     ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
     ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0) ? [mistake(at('maxBytes'), `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be taken`)] : []),
     ...(ms(retention) < longestMs ? [mistake([...path, 'retention'], `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come as late`)] : []),
+    ...(batch === 'split' && inbox.maxDepth < 2 ? [mistake(at('maxDepth'), 'must be at least 2 with batch: split: no two events would ever be taken together')] : []),
     // A client that asks for the inbox has one key, and is answered for one request.
     ...(batch === 'split' && mode !== 'inbox' ? [mistake(at('batch'), 'can be split with mode inbox only')] : []),
     ...(batch === 'split' && mode === 'inbox' && !readSources(key.from).some(readsBody) ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')] : []),
@@ -30,11 +33,12 @@ export function checkInbox ({ mode, async, inbox, key, unknown, retention, keep 
 }
 
 function checkVerify (verify: NonNullable<InboxFile['verify']>, at: (...rest: readonly string[]) => Path): Mistake[] {
-  const { scheme, secret, previousSecret, hmac } = verify
-  const unfit = (['secret', 'previousSecret'] as const).filter((name) => scheme === 'standard-webhooks' && verify[name] !== undefined && standardKey(verify[name]).length === 0)
+  const { scheme, secret, previousSecret, tolerance, hmac } = verify
+  const unfit = (['secret', 'previousSecret'] as const).filter((name) => scheme === 'standard-webhooks' && verify[name] !== undefined && !isStandardSecret(verify[name]))
   return [
     ...(secret === undefined ? [mistake(at('verify', 'secret'), 'is missing; write secret or secretFile', 'key')] : []),
-    ...unfit.map((name) => mistake(at('verify', name), 'is no Standard Webhooks secret: whsec_ and Base64')),
+    ...unfit.map((name) => mistake(at('verify', name), `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes. Where the sender shows it without whsec_, write that before it`)),
+    ...(tolerance !== undefined && !hasTime(scheme) ? [mistake(at('verify', 'tolerance'), `is not used: with scheme ${scheme} no time is signed`, 'key')] : []),
     ...(secret !== undefined && secret === previousSecret ? [mistake(at('verify', 'previousSecret'), 'is the same as secret')] : []),
     ...(scheme === 'hmac' && hmac === undefined ? [mistake(at('verify', 'hmac'), 'is missing; scheme hmac needs hmac: { header }', 'key')] : []),
     ...(scheme !== 'hmac' && hmac !== undefined ? [mistake(at('verify', 'hmac'), `is not used: scheme is ${scheme}`, 'key')] : [])
@@ -64,7 +68,7 @@ function verifyOf ({ scheme, secret, previousSecret, tolerance, hmac }: NonNulla
   return {
     scheme,
     secrets: [secret, previousSecret].filter((text) => text !== undefined),
-    toleranceMs: ms(tolerance),
+    toleranceMs: ms(tolerance ?? TOLERANCE),
     hmac: hmac === undefined ? null : { ...hmac, header: hmac.header.toLowerCase() }
   }
 }
@@ -85,8 +89,11 @@ function ms (text: string): number {
   return parseDuration(text) ?? 0
 }
 
+/** Where the file says nothing: what senders' own libraries take. */
+const TOLERANCE = '5m'
+
 /** As the schema has them, for a route whose file does not say `inbox:`. */
-const INBOX_DEFAULTS: InboxFile = {
+export const INBOX_DEFAULTS: InboxFile = {
   concurrency: 16,
   backoff: { first: '1s', longest: '10m' },
   maxAttempts: 50,

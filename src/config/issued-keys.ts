@@ -5,6 +5,7 @@ import { KEY_OVERTIME_MS } from '../core/issued-keys.ts'
 import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import type { JwtPolicy } from '../core/policy.ts'
 import { checkJwt, isUrl } from './check-route.ts'
+import { INBOX_DEFAULTS } from './inbox.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
@@ -43,8 +44,14 @@ export function checkOnlyIssued (policy: IdempotencyFile, file: IssuedKeysFile |
   return [
     ...('value' in sources && sources.value.some(({ kind }) => kind !== 'header') ? [mistake([...path, 'key', 'from'], 'must be header: alone with issued: required; what is derived was issued by nobody')] : []),
     ...(scopes.every((scope) => 'value' in scope) && !isDeepStrictEqual(...scopes as [unknown, unknown]) ? [mistake([...path, 'scope'], 'must be that of issuedKeys with issued: required; a key is good for the scope that it was issued in')] : []),
-    ...(['retention', 'unknownRetention'] as const).flatMap((name) => outlives(file, policy[name]) ? [mistake([...path, name], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive what it did`)] : [])
+    ...(['retention', 'unknownRetention'] as const).flatMap((name) => outlives(file, policy[name]) ? [mistake([...path, name], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive what it did`)] : []),
+    ...(policy.mode === 'inbox' || policy.async === 'allowed' ? forgottenMessages(policy, file, path) : [])
   ]
+}
+
+function forgottenMessages ({ inbox }: IdempotencyFile, file: IssuedKeysFile, path: Path): Mistake[] {
+  const { deadRetention } = inbox ?? INBOX_DEFAULTS
+  return outlives(file, deadRetention) ? [mistake([...path, 'inbox', 'deadRetention'], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive its message`)] : []
 }
 
 function outlives ({ lifetime }: IssuedKeysFile, retention: string): boolean {

@@ -1,5 +1,6 @@
 /** Key sources as they are written (`header:NAME`, `json:/pointer`, `template:…`), checked and read into their policies. */
 import { readPointer } from '../core/json-pointer.ts'
+import { keySourceText } from '../core/key-sources.ts'
 import type { KeyPart, KeySource } from '../core/key-sources.ts'
 import { PRESETS } from '../core/presets.ts'
 import { isToken } from './scope.ts'
@@ -18,7 +19,10 @@ export function readKeySources (written: string | readonly string[]): Read<reado
   const sources = read.flatMap((source) => 'value' in source ? [source.value] : [])
   // What has any content always has a key: nothing behind it is ever asked.
   const last = sources.findIndex((source) => source.kind === 'hash' && source.of === 'body')
-  return last !== -1 && last < sources.length - 1 ? { wrong: 'has sources behind hash:body, which always yields a key' } : { value: sources }
+  if (last !== -1 && last < sources.length - 1) return { wrong: 'has sources behind hash:body, which always yields a key' }
+  const names = sources.map(keySourceText)
+  const again = names.find((name, index) => names.indexOf(name) < index)
+  return again === undefined ? { value: sources } : { wrong: `has ${again} twice` }
 }
 
 /** The header that is the client's own key field: the first of the sources that is one. Lower case. */

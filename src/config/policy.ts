@@ -13,7 +13,7 @@ import { keyHeaderOf, readKeySources } from './key-source.ts'
 import { redisOf } from './redis.ts'
 import { readScope } from './scope.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
-import { FINGERPRINT_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
+import { FINGERPRINT_DEFAULTS, INBOX_MODE_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
 import type { IdempotencyFile, RouteFile } from './schema-route.ts'
 import { isTree, valueAt } from './tree.ts'
 import { parseDuration, parseSize } from './units.ts'
@@ -59,6 +59,7 @@ export function spreadProfiles (tree: unknown): void {
   for (const route of routes) {
     const policy = valueAt(route, ['idempotency'])
     if (isTree(policy) && policy.profile === 'relay') underlay(policy, RELAY_DEFAULTS)
+    if (isTree(policy) && policy.mode === 'inbox') underlay(policy, INBOX_MODE_DEFAULTS)
     if (isTree(policy) && policy.mode === 'drop') policy.drop ??= {}
   }
 }

@@ -2,16 +2,17 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
+import { DURATION_PATTERN } from './units.ts'
 
 const secret = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description }))
 
 const Verify = Type.Object({
   scheme: Type.Enum(['standard-webhooks', 'stripe', 'github', 'shopify', 'hmac'], { description: 'How the sender signs. hmac: as `hmac` says.' }),
-  secret: secret('What the sender signs with, as it shows it: for standard-webhooks `whsec_` and Base64.'),
+  secret: secret('What the sender signs with, as it shows it: for standard-webhooks `whsec_` and the Base64 of 24 to 75 bytes.'),
   secretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret.' })),
   previousSecret: secret('The one before it, good as well while senders change from one to the other.'),
   previousSecretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret before it.' })),
-  tolerance: duration('5m', 'How old a signature that has a time may be when the request arrives here, and how far in the future.'),
+  tolerance: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'How old a signature that has a time (standard-webhooks, stripe) may be when the request arrives here, and how far in the future; 5m if not given.' })),
   hmac: Type.Optional(Type.Object({
     header: Type.String({ pattern: TOKEN_PATTERN, description: 'The header that holds the signature of the body.' }),
     algorithm: Type.Enum(['sha256', 'sha512', 'sha1'], { default: 'sha256', description: 'The digest.' }),

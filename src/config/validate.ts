@@ -12,12 +12,16 @@ import { patternChild, schemaAt } from './schema-walk.ts'
 import { removeAt, valueAt } from './tree.ts'
 import { DURATION_HINT, DURATION_PATTERN, SIZE_HINT, SIZE_PATTERN } from './units.ts'
 
+/** What is compiled runs once or twice in a process: to make it quicker takes longer than it does. */
+const COMPILED_FAST = { code: { optimize: false }, validateSchema: false } as const
+/** strict: false — defaults beside anyOf are read by the docs, not by Ajv, which would refuse the schema for them. */
+const OPTIONS = { allErrors: true, useDefaults: true, verbose: true, strict: false, ...COMPILED_FAST } as const
+
 let compiled: ValidateFunction | undefined
 
 /** Fills defaults into `tree`, in place, and tells what is wrong with it. */
 export function validate (tree: unknown): Mistake[] {
-  // strict: false — defaults beside anyOf are read by the docs, not by Ajv, which would refuse the schema for them.
-  compiled ??= new Ajv({ allErrors: true, useDefaults: true, verbose: true, strict: false }).compile(fileSchema())
+  compiled ??= new Ajv(OPTIONS).compile(fileSchema())
   compiled(tree)
   const errors = withoutOtherBranches(compiled.errors ?? [])
   return errors.map((error) => asMistake(error, tree))

@@ -21,7 +21,7 @@ export function acceptedAnswer (name: string): Answer {
   return { status: ACCEPTED, headers: ['Location', location, 'Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ id: name, location })) }
 }
 
-/** Of a request that was split: as many messages as it had events, in their order. */
+/** Of a request that was split: as many messages as it had events, in their order. The same form for one: whoever sends batches reads one form. */
 export function acceptedAnswers (names: readonly string[]): Answer {
   const messages = names.map(name => ({ id: name, location: messageLocation(name) }))
   return { status: ACCEPTED, headers: ['Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ messages })) }

@@ -3,7 +3,8 @@
  * as if the sender had sent it alone. By media type and shape, the first that fits:
  *
  * - `application/cloudevents-batch+json`: each item as `application/cloudevents+json`. Always; one item is taken out too.
- * - an array that Event Grid delivers (`aeg-event-type: Notification`): each item as an array of one. One alone: as it came.
+ * - an array that Event Grid delivers (`aeg-event-type: Notification`), whatever its media type: each item as an array of one. One
+ *   alone: as it came.
  * - an object whose one member is `Records`, an array (SQS, SNS, S3, Kinesis): each item as `{"Records":[item]}`. One alone:
  *   as it came.
  * - any other array under a JSON media type: each item, which then is the body. Always.
@@ -11,7 +12,7 @@
  * Everything else is one event. What is a batch by its shape and cannot be taken apart is refused: one identity for several
  * events would lose some of them.
  */
-import { JsonCursor, NoJson } from './json-cursor.ts'
+import { DEPTH_MAX, JsonCursor, NoJson, TooDeep } from './json-cursor.ts'
 import { POINTED_BYTES_MAX } from './json-pointer.ts'
 import { headerLines, headerValue } from './lines.ts'
 import type { RawHeaders } from './record.ts'
@@ -37,6 +38,7 @@ export function splitBatch (rawHeaders: RawHeaders, body: Buffer): Batch {
   if (body.length > BATCH_BYTES_MAX) return bad(format, `The batch is larger than ${BATCH_BYTES_MAX} bytes. Send smaller ones.`)
   const contentType = itemsType(rawHeaders)
   const read = format === 'cloudevents' && !EVENT_TYPE.test(contentType ?? '') ? null : readItems(body, format)
+  if (read === 'too-deep') return format === 'records' && !RECORDS.test(body.toString('latin1', 0, START_BYTES)) ? SINGLE : bad(format, `The batch is nested deeper than ${DEPTH_MAX} levels. Send its events one by one.`)
   const detail = read === null ? (format === 'cloudevents' ? 'The batch of CloudEvents is no JSON array under application/cloudevents-batch+json.' : null) : refusalOf(read, format)
   if (detail !== null) return bad(format, detail)
   if (read === null || read.items.length === 0 || (read.items.length === 1 && ALONE_AS_IT_CAME.has(format))) return SINGLE
@@ -70,17 +72,19 @@ const EVENT_TYPE = /^application\/cloudevents\+json[ \t]*(?:;|$)/
 function formatOf (rawHeaders: RawHeaders, body: Buffer): BatchFormat | null {
   const type = headerValue(rawHeaders, 'content-type')?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   if (type.startsWith('application/cloudevents-batch')) return 'cloudevents'
-  if (type !== 'application/json' && type !== 'text/json' && !type.endsWith('+json')) return null
-  const [event, ...others] = headerLines(rawHeaders, 'aeg-event-type')
+  const isJson = type === 'application/json' || type === 'text/json' || type.endsWith('+json')
   const start = body.toString('latin1', 0, START_BYTES)
-  if (/^[ \t\n\r]*\[/.test(start)) {
-    if (event === undefined) return 'array'
-    // What else Event Grid sends is no notification: nothing of it is an event.
-    return others.length === 0 && event.trim().toLowerCase() === 'notification' ? 'eventgrid' : null
-  }
+  if (/^[ \t\n\r]*\[/.test(start)) return arrayFormat(rawHeaders) ?? (isJson && headerValue(rawHeaders, 'aeg-event-type') === null ? 'array' : null)
+  if (!isJson) return null
   // What is too large to be read is a batch if it begins as one.
   const records = body.length > BATCH_BYTES_MAX ? RECORDS.test(start) : body.includes('"Records"')
   return records ? 'records' : null
+}
+
+/** Event Grid says of every delivery what it is, and its key is looked for whatever the media type. What else it sends is no notification: nothing of it is an event. */
+function arrayFormat (rawHeaders: RawHeaders): BatchFormat | null {
+  const [event, ...others] = headerLines(rawHeaders, 'aeg-event-type')
+  return others.length === 0 && event?.trim().toLowerCase() === 'notification' ? 'eventgrid' : null
 }
 
 /** Enough for the space that somebody may have put before the first bracket. */
@@ -107,7 +111,7 @@ interface Items {
 }
 
 /** null: no JSON, or no such batch. */
-function readItems (body: Buffer, format: BatchFormat): Items | null {
+function readItems (body: Buffer, format: BatchFormat): Items | 'too-deep' | null {
   const read: Items = { items: [], count: 0, others: false, twice: false }
   let found = 0
   const take = (cursor: JsonCursor): void => {
@@ -131,6 +135,7 @@ function readItems (body: Buffer, format: BatchFormat): Items | null {
       })
     })
   } catch (error) {
+    if (error instanceof TooDeep) return 'too-deep'
     if (error instanceof NoJson) return null
     throw error
   }

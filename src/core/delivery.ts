@@ -30,12 +30,24 @@ export function fateOf (sent: Sent, tried: Tried, policy: IdempotencyPolicy, inb
   if (sent.kind === 'unsent') return againOrDead(null, sent.code, null, null, tried, inbox)
   if (sent.kind === 'lost') return policy.unknown !== 'retry' ? { kind: 'held', error: sent.code } : againOrDead(null, sent.code, null, null, tried, inbox)
   const { answer } = sent
+  const { status } = answer
   const { disposition, keepBody } = judge(answer, policy)
   const kept = sent.kind === 'answer' && keepBody ? answer : { ...answer, body: Buffer.alloc(0) }
-  if (disposition === 'unknown' && policy.unknown !== 'retry') return { kind: 'held', error: `HTTP_${answer.status}` }
-  if (disposition === 'keep' && answer.status === GONE) return { kind: 'dead', status: GONE, error: 'GONE', answer: kept }
-  if (disposition === 'keep') return { kind: 'delivered', answer: kept, status: answer.status }
-  return againOrDead(answer.status, `HTTP_${answer.status}`, kept, retryAfterMs(answer, tried.nowMs), tried, inbox)
+  if (tookIt(answer, policy)) return status === GONE ? { kind: 'dead', status, error: 'GONE', answer: kept } : { kind: 'delivered', answer: kept, status }
+  if (policy.unknown !== 'retry' && disposition === 'unknown') return { kind: 'held', error: `HTTP_${status}` }
+  // Work may have been done before it, and may not be done twice.
+  if (policy.unknown !== 'retry' && disposition === 'keep') return { kind: 'dead', status, error: `HTTP_${status}`, answer: kept }
+  return againOrDead(status, `HTTP_${status}`, kept, retryAfterMs(answer, tried.nowMs), tried, inbox)
+}
+
+/** Whatever the profile: a refusal that is kept for a client to see is no delivery. What the route lists, or the upstream itself says, is. */
+function tookIt (answer: Answer, policy: IdempotencyPolicy): boolean {
+  return judge(answer, { ...policy, profile: 'relay' }).disposition === 'keep'
+}
+
+/** The consumer has said its last word about this message. */
+export function isFinal (fate: Fate): boolean {
+  return fate.kind === 'delivered' || (fate.kind === 'dead' && (fate.error === 'GONE' || fate.error === `HTTP_${fate.status}`))
 }
 
 function againOrDead (status: number | null, error: string, answer: Answer | null, afterMs: number | null, tried: Tried, inbox: InboxPolicy): Fate {
@@ -57,10 +69,10 @@ const DOUBLINGS_MAX = 40
 /** A pause of nothing would be a loop. */
 const LEAST_MS = 10
 
-/** Seconds, or a date (RFC 9110 10.2.3). */
+/** Seconds, or a date (RFC 9110 10.2.3). As long as it says; whoever waits has a bound of his own. */
 export function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
   const value = headerValue(headers, 'retry-after')?.trim() ?? ''
-  if (/^[0-9]{1,9}$/.test(value)) return Number(value) * 1_000
+  if (/^[0-9]+$/.test(value)) return Math.min(Number(value) * 1_000, Number.MAX_SAFE_INTEGER)
   const at = Date.parse(value)
   return Number.isNaN(at) ? null : Math.max(0, at - nowMs)
 }

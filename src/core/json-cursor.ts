@@ -4,7 +4,7 @@
  */
 
 /** Far beyond any API's documents, far below the stack. */
-const DEPTH_MAX = 128
+export const DEPTH_MAX = 128
 
 const SPACE = /[ \t\n\r]*/y
 /** No character beyond it is space. */
@@ -18,6 +18,7 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** The text is no JSON, or too deep. Leaves a reading from any depth. */
 export class NoJson extends Error {}
+export class TooDeep extends NoJson {}
 
 export class JsonCursor {
   readonly text: string
@@ -86,7 +87,7 @@ export class JsonCursor {
 
   /** Behind the bracket that opens; true: it closes at once. */
   #opened (closing: string): boolean {
-    if (++this.#depth > DEPTH_MAX) throw new NoJson()
+    if (++this.#depth > DEPTH_MAX) throw new TooDeep()
     this.at++
     this.#space()
     if (this.peek() !== closing) return false

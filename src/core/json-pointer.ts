@@ -3,7 +3,7 @@
  * part. One pass that builds nothing, because JSON.parse with what keeps digits takes seconds for a few mebibytes of zeros
  * (6.3 s for 8 MiB, Node 24.21), and forgets that a member was there twice. Never throws.
  */
-import { JsonCursor, NoJson } from './json-cursor.ts'
+import { DEPTH_MAX, JsonCursor, NoJson, TooDeep } from './json-cursor.ts'
 
 /** The pointer's tokens, unescaped. */
 export type Pointer = readonly string[]
@@ -28,14 +28,24 @@ export function readPointer (text: string): Pointer | null {
   return tokens.length > TOKENS_MAX ? null : tokens
 }
 
+/** A body that was not looked into; `why`: the rest of a sentence that begins with it. */
+export interface Unread { readonly kind: 'unread', readonly why: string }
+
 /** In the order of `pointers`. Nothing is found in what is no JSON, no UTF-8, too large or too deep. */
 export function findValues (body: Buffer, pointers: readonly Pointer[]): Found[] {
-  const nothing = (): Found[] => pointers.map(() => ({ kind: 'none' }))
-  if (body.length === 0 || body.length > POINTED_BYTES_MAX) return nothing()
+  const found = lookInto(body, pointers)
+  return 'kind' in found ? pointers.map(() => ({ kind: 'none' })) : found
+}
+
+/** The same, where it matters whether there is nothing, or nobody could tell. In an empty body there is nothing. */
+export function lookInto (body: Buffer, pointers: readonly Pointer[]): Found[] | Unread {
+  if (body.length === 0) return pointers.map(() => ({ kind: 'none' }))
+  if (body.length > POINTED_BYTES_MAX) return { kind: 'unread', why: 'is larger than 1 MiB, and is not looked into' }
   try {
     return new Search(JsonCursor.of(body), pointers).document()
   } catch (error) {
-    if (error instanceof NoJson) return nothing()
+    if (error instanceof TooDeep) return { kind: 'unread', why: `is nested deeper than ${DEPTH_MAX} levels, and is not looked into` }
+    if (error instanceof NoJson) return { kind: 'unread', why: 'is no JSON in UTF-8' }
     throw error
   }
 }

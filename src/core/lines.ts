@@ -31,6 +31,14 @@ export function * pairs (raw: RawHeaders): Generator<[name: string, value: strin
   for (let at = 0; at + 1 < raw.length; at += 2) yield [raw[at] ?? '', raw[at + 1] ?? '']
 }
 
+/** The list without these fields. */
+export function withoutFields (raw: RawHeaders, names: readonly string[]): string[] {
+  const lower = new Set(names.map(name => name.toLowerCase()))
+  const left: string[] = []
+  for (const [name, value] of pairs(raw)) if (!lower.has(name.toLowerCase())) left.push(name, value)
+  return left
+}
+
 /** Path and query of a request target, which a client of a proxy writes with scheme and host before it (RFC 9112 3.2.2). */
 export function originForm (target: string): string {
   if (target.startsWith('/')) return target

@@ -35,6 +35,11 @@ export interface NewMessage {
   /** Kept after it was delivered; and after it was given up or discarded. */
   readonly keepMs: number
   readonly deadKeepMs: number
+  /**
+   * The attempt of the record's claim under which it is accepted: its deliveries are numbered from there on. Absent: it has no
+   * claim, and a record that stands under its id (executed, or being so) goes before it.
+   */
+  readonly underClaim?: number
   readonly request: StoredRequest
   readonly about: About
 }
@@ -48,7 +53,7 @@ export interface Delivery {
   readonly route: string
   /** Deliveries since it was accepted, or since an operator asked for it again; this one counts. */
   readonly tries: number
-  /** Since it was accepted. */
+  /** Since the same. */
   readonly ageMs: number
   readonly requestId: string
   readonly request: StoredRequest
@@ -57,7 +62,7 @@ export interface Delivery {
 /** What a delivery came to. `status` null: there was no answer. `error`: a code, for operators and the status resource. */
 export type Fate =
   | { readonly kind: 'delivered', readonly answer: Answer | null, readonly status: number }
-  | { readonly kind: 'again', readonly inMs: number, readonly status: number | null, readonly error: string }
+  | { readonly kind: 'again', readonly inMs: number, readonly status: number | null, readonly error: string, /** false: for reasons of ours it was not sent, and is no try. */ readonly counts?: false }
   | { readonly kind: 'dead', readonly status: number | null, readonly error: string, readonly answer: Answer | null }
   | { readonly kind: 'held', readonly error: string }
 

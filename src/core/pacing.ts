@@ -3,7 +3,7 @@
  * and fewer at once, in the end by one at a time with a pause between; one that takes messages again is given more and more.
  * So an outage spends few attempts, and its end is no stampede.
  */
-import { retryAfterMs } from './delivery.ts'
+import { isFinal, retryAfterMs } from './delivery.ts'
 import type { Sent } from './delivery.ts'
 import type { Fate } from './message.ts'
 import type { InboxPolicy } from './policy.ts'
@@ -52,6 +52,7 @@ const BURST_SECONDS = 0.1
 const WHOLE = 1e-6
 
 const TOO_MANY = 429
+const SERVER_ERROR = 500
 const UNAVAILABLE = 503
 /** Too many, and what proxies say of a backend that they do not reach. A 500 is the application's, and may be this message's alone. */
 const DOWN: ReadonlySet<number> = new Set([TOO_MANY, 502, UNAVAILABLE, 504])
@@ -65,12 +66,15 @@ export function roomOf (pace: Pace, underWay: number, inbox: Paced, nowMs: numbe
   const free = Math.max(0, limitOf(pace, inbox) - underWay)
   if (inbox.ratePerSecond === null || free === 0) return { places: free, inMs: null }
   const tokens = tokensAt(pace, inbox, nowMs)
-  const places = Math.min(free, Math.floor(tokens + WHOLE))
+  // Never below nothing: whoever hands out places counts up to it.
+  const places = Math.max(0, Math.min(free, Math.floor(tokens + WHOLE)))
   return places > 0 ? { places, inMs: null } : { places, inMs: Math.ceil((1 - tokens) / inbox.ratePerSecond * MS_PER_SECOND) }
 }
 
 export function begun (pace: Pace, count: number, inbox: Paced, nowMs: number): Pace {
-  return { ...pace, tokens: tokensAt(pace, inbox, nowMs) - count, filledAtMs: nowMs }
+  // Without a rate nothing is spent: a rate that a reload gives finds no debt.
+  const spent = inbox.ratePerSecond === null ? 0 : count
+  return { ...pace, tokens: tokensAt(pace, inbox, nowMs) - spent, filledAtMs: nowMs }
 }
 
 export function ended (pace: Pace, { sign, pauseMs }: Ended, inbox: Paced, nowMs: number): Pace {
@@ -83,7 +87,7 @@ export function ended (pace: Pace, { sign, pauseMs }: Ended, inbox: Paced, nowMs
 export function endedAs (sent: Sent, fate: Fate, nowMs: number): Ended {
   if (sent.kind === 'unsent' || sent.kind === 'lost') return { sign: 'down', pauseMs: null }
   const { answer } = sent
-  if (fate.kind === 'delivered' || (fate.kind === 'dead' && fate.error === 'GONE')) return { sign: 'took', pauseMs: null }
+  if (isFinal(fate) && answer.status < SERVER_ERROR) return { sign: 'took', pauseMs: null }
   const asks = answer.status === TOO_MANY || answer.status === UNAVAILABLE
   return { sign: DOWN.has(answer.status) ? 'down' : 'refused', pauseMs: asks ? retryAfterMs(answer, nowMs) : null }
 }

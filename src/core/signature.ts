@@ -14,7 +14,10 @@ export type Verified =
   /** `detail`: one sentence for the sender. */
   | Bad
 
-interface Bad { readonly kind: 'bad', readonly detail: string }
+interface Bad { readonly kind: 'bad', readonly why: SignatureFault, readonly detail: string }
+
+/** untimely: too old, or from the future. wrong: of another body, or under a secret that nobody knows here. */
+export type SignatureFault = 'missing' | 'malformed' | 'untimely' | 'wrong'
 
 /** Signatures in one request: one for each of the sender's secrets, while they change. More is nobody's habit. */
 export const SIGNATURES_MAX = 16
@@ -34,9 +37,9 @@ export function verifySignature (policy: VerifyPolicy, rawHeaders: RawHeaders, b
   const claimed = claimOf(policy, rawHeaders)
   if (claimed.kind === 'bad') return claimed
   const untimely = claimed.time === null ? null : timeRefusal(claimed.time * 1_000, policy.toleranceMs, nowMs)
-  if (untimely !== null) return bad(untimely)
+  if (untimely !== null) return bad('untimely', untimely)
   const index = policy.secrets.findIndex(secret => isSigned(claimed, keyOf(policy, secret), body))
-  if (index === -1) return bad('The signature is not that of this body under a secret that is known here.')
+  if (index === -1) return bad('wrong', 'The signature is not that of this body under a secret that is known here.')
   return { kind: 'good', secret: index === 0 ? 'current' : 'previous' }
 }
 
@@ -63,9 +66,24 @@ function keyOf ({ scheme }: VerifyPolicy, secret: string): Buffer {
 }
 
 /** Empty: it is none. */
-export function standardKey (secret: string): Buffer {
+function standardKey (secret: string): Buffer {
   const text = secret.startsWith(WHSEC) ? secret.slice(WHSEC.length) : secret
   return BASE64.test(text) ? Buffer.from(text, 'base64') : NOTHING
+}
+
+/** The specification says 24 to 64; Svix takes 100 characters of Base64 from its customers. */
+export const STANDARD_SECRET_BYTES = { min: 24, max: 75 } as const
+
+/** With its prefix: without it a secret in another alphabet, such as hexadecimal, would be read as Base64 and never match. */
+export function isStandardSecret (secret: string): boolean {
+  const { min, max } = STANDARD_SECRET_BYTES
+  const { length } = standardKey(secret)
+  return secret.startsWith(WHSEC) && length >= min && length <= max
+}
+
+/** Is a time signed? */
+export function hasTime (scheme: VerifyPolicy['scheme']): boolean {
+  return scheme === 'standard-webhooks' || scheme === 'stripe'
 }
 
 // ---------------------------------------------------------------- the schemes
@@ -76,7 +94,7 @@ function claimOf (policy: VerifyPolicy, rawHeaders: RawHeaders): Claimed | Bad {
     case 'stripe': return stripe(rawHeaders)
     case 'github': return ofBody(rawHeaders, { header: 'x-hub-signature-256', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' })
     case 'shopify': return ofBody(rawHeaders, { header: 'x-shopify-hmac-sha256', algorithm: 'sha256', encoding: 'base64', prefix: '' })
-    case 'hmac': return policy.hmac === null ? bad('No signature is known here.') : ofBody(rawHeaders, policy.hmac)
+    case 'hmac': return policy.hmac === null ? bad('wrong', 'No signature is known here.') : ofBody(rawHeaders, policy.hmac)
   }
 }
 
@@ -85,14 +103,14 @@ function standardWebhooks (rawHeaders: RawHeaders): Claimed | Bad {
   const [standard, svix] = ['webhook', 'svix'].map(family => ['id', 'timestamp', 'signature'].map(member => oneLine(rawHeaders, `${family}-${member}`))) as [Line[], Line[]]
   // One set is signed: a consumer, or the key of this route, may read the other.
   if (standard.some(isThere) && svix.some(isThere) && standard.some((line, at) => line.kind !== 'line' || svix[at]?.kind !== 'line' || line.value !== svix[at].value)) {
-    return bad('The svix- headers and the webhook- headers say different things.')
+    return bad('malformed', 'The svix- headers and the webhook- headers say different things.')
   }
   const lines = svix.some(isThere) && !standard.some(isThere) ? svix : standard
   const wrong = lines.find(line => line.kind === 'bad')
   if (wrong !== undefined) return wrong
   const [id = '', timestamp = '', header = ''] = lines.map(line => line.kind === 'line' ? line.value : '')
   const time = timeOf(timestamp)
-  if (id === '' || time === null) return bad('The headers that the signature is made of are malformed.')
+  if (id === '' || time === null) return bad('malformed', 'The headers that the signature is made of are malformed.')
   const signatures = header.split(' ').filter(part => part.startsWith('v1,')).map(part => part.slice('v1,'.length))
   return claim(`${id}.${timestamp}.`, signatures, { algorithm: 'sha256', encoding: 'base64', time })
 }
@@ -105,22 +123,22 @@ function stripe (rawHeaders: RawHeaders): Claimed | Bad {
   const valuesOf = (name: string): string[] => members.filter(member => member.startsWith(`${name}=`)).map(member => member.slice(name.length + 1))
   const [timestamp = '', ...others] = valuesOf('t')
   const time = timeOf(timestamp)
-  if (time === null || others.length > 0) return bad('The Stripe-Signature header is malformed.')
+  if (time === null || others.length > 0) return bad('malformed', 'The Stripe-Signature header is malformed.')
   return claim(`${timestamp}.`, valuesOf('v1'), { algorithm: 'sha256', encoding: 'hex', time })
 }
 
 function ofBody (rawHeaders: RawHeaders, { header, algorithm, encoding, prefix }: NonNullable<VerifyPolicy['hmac']>): Claimed | Bad {
   const line = oneLine(rawHeaders, header)
   if (line.kind === 'bad') return line
-  if (!line.value.startsWith(prefix)) return bad(`The ${header} header is malformed.`)
+  if (!line.value.startsWith(prefix)) return bad('malformed', `The ${header} header is malformed.`)
   return claim('', [line.value.slice(prefix.length)], { algorithm, encoding, time: null })
 }
 
 function claim (before: string, written: readonly string[], { algorithm, encoding, time }: Pick<Claimed, 'algorithm' | 'time'> & { readonly encoding: 'hex' | 'base64' }): Claimed | Bad {
-  if (written.length === 0) return bad('The request has no signature of a version that is known here.')
-  if (written.length > SIGNATURES_MAX) return bad(`The request has more than ${SIGNATURES_MAX} signatures.`)
+  if (written.length === 0) return bad('malformed', 'The request has no signature of a version that is known here.')
+  if (written.length > SIGNATURES_MAX) return bad('malformed', `The request has more than ${SIGNATURES_MAX} signatures.`)
   const signatures = written.filter(text => (encoding === 'hex' ? HEX : BASE64).test(text)).map(text => Buffer.from(text, encoding))
-  if (signatures.length === 0) return bad(`The signature is malformed: it is not ${encoding === 'hex' ? 'hexadecimal' : 'Base64'}.`)
+  if (signatures.length === 0) return bad('malformed', `The signature is malformed: it is not ${encoding === 'hex' ? 'hexadecimal' : 'Base64'}.`)
   // As the wire had it: Node reads fields as latin1.
   return { kind: 'claimed', before: Buffer.from(before, 'latin1'), algorithm, signatures, time }
 }
@@ -136,22 +154,22 @@ function timeOf (text: string): number | null {
 
 // ---------------------------------------------------------------- the header
 
-type Line = { readonly kind: 'line', readonly value: string } | (Bad & { readonly missing: boolean })
+type Line = { readonly kind: 'line', readonly value: string } | Bad
 
 /** One line, and no look-alike beside it that a consumer might take for it. */
 function oneLine (rawHeaders: RawHeaders, name: string): Line {
   const plain = plainName(name)
   const lines = [...pairs(rawHeaders)].filter(([other]) => plainName(other) === plain)
   const [line] = lines
-  if (lines.length > 1) return { ...bad(`The ${name} header is there more than once.`), missing: false }
-  if (line === undefined || line[0].toLowerCase() !== name) return { ...bad(`The ${name} header is missing.`), missing: true }
+  if (lines.length > 1) return bad('malformed', `The ${name} header is there more than once.`)
+  if (line === undefined || line[0].toLowerCase() !== name) return bad('missing', `The ${name} header is missing.`)
   return { kind: 'line', value: line[1].trim() }
 }
 
 function isThere (line: Line): boolean {
-  return line.kind === 'line' || !line.missing
+  return line.kind === 'line' || line.why !== 'missing'
 }
 
-function bad (detail: string): Bad {
-  return { kind: 'bad', detail }
+function bad (why: SignatureFault, detail: string): Bad {
+  return { kind: 'bad', why, detail }
 }

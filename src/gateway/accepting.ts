@@ -6,9 +6,10 @@
 import { isAcceptance, messageGroup, messageScope } from '../core/acceptance.ts'
 import { sameRequest } from '../core/fingerprint.ts'
 import { guardedRequestHeaders } from '../core/headers.ts'
-import { findValues } from '../core/json-pointer.ts'
+import { lookInto } from '../core/json-pointer.ts'
 import { bodyValue, headerText } from '../core/key-values.ts'
 import type { Value } from '../core/key-values.ts'
+import { withoutFields } from '../core/lines.ts'
 import type { MessageDetail, NewMessage } from '../core/message.ts'
 import type { InboxPolicy } from '../core/policy.ts'
 import { withoutAsync } from '../core/prefer.ts'
@@ -21,16 +22,21 @@ import type { Gateway } from './gateway.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome, Rejected } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
+import { NONE_ACCEPTED } from './splitting.ts'
 
 /** One event of a request: all of it, or (`batch: split`) one of several. */
-export interface Part extends Pick<Visit, 'id' | 'name' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> { readonly claim: Pick<Visit['claim'], 'fingerprint'> }
+export interface Part extends Pick<Visit, 'id' | 'name' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
+  readonly claim: Pick<Visit['claim'], 'fingerprint'>
+  /** Its place in the batch; none: it is all of the request. */
+  readonly item?: number
+}
 
 interface Made { readonly part: Part, readonly message: NewMessage }
 
 // ---------------------------------------------------------------- mode inbox
 
-/** All of `parts`, or none of them. */
-export async function accept (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome> {
+/** All of `parts`, or none of them. null: it was executed, or is being so, while the route had another mode; its record says what there is. */
+export async function accept (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome | null> {
   const refusal = doorRefusal(gateway, visit, parts)
   if (refusal !== null) return refusal
   const made = parts.map(part => ({ part, message: messageOf(visit, part) }))
@@ -48,18 +54,29 @@ export async function accept (gateway: Gateway, visit: Visit, parts: readonly Pa
 async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly Part[]): Promise<Outcome> {
   const found = await Promise.all(parts.map(async part => gateway.world.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
-    if (message === null) return rejected('overloaded')
-    const judged = judge(visit, parts[index] as Part, message)
-    if (judged !== 'same') return { kind: judged === 'different' ? 'mismatch' : 'unknown', timedOut: false }
+    if (message === null) return noRoom(visit, parts)
+    const clash = clashOf(visit, parts[index] as Part, message)
+    if (clash !== null) return clash
   }
   return accepted(visit, parts, false)
 }
 
-async function acceptAll (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<Outcome> {
+/** What is more than the inbox ever holds does not come in by being sent again. */
+function noRoom (visit: Visit, parts: readonly Part[]): Rejected {
+  const { depthMax, bytesMax } = inboxOf(visit)
+  const { messages, bytes } = sizeOf(parts)
+  if (messages <= depthMax && bytes <= bytesMax) return rejected('overloaded')
+  const [holds, most] = messages > depthMax ? [`${messages} events`, `${depthMax} messages`] : [`${bytes} bytes of events`, `${bytesMax} bytes`]
+  return rejected('request-too-large', `The request holds ${holds}, and the inbox of this route has room for ${most} when it is empty. Send fewer at once. Nothing was accepted.`)
+}
+
+async function acceptAll (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<Outcome | null> {
   let isNew = false
   for (let open = made; open.length > 0;) {
     const results = await write(gateway, visit, open)
     if (results === OUT_OF_PATIENCE) return { kind: 'unavailable', inDoubt: true }
+    const recorded = open.find((_, index) => results[index]?.kind === 'recorded')
+    if (recorded !== undefined) return recorded.part.item === undefined ? null : executedBefore(recorded.part.item)
     const foreign = open.filter(({ message }, index) => isForeign(results[index], message.fingerprint))
     if (foreign.length === 0) {
       isNew ||= results.some(({ kind }) => kind === 'accepted')
@@ -67,13 +84,18 @@ async function acceptAll (gateway: Gateway, visit: Visit, made: readonly Made[])
     }
     for (const [index, { part }] of open.entries()) {
       const result = results[index]
-      const judged = result?.kind === 'seen' ? judge(visit, part, result.message) : 'same'
-      if (judged !== 'same') return { kind: judged === 'different' ? 'mismatch' : 'unknown', timedOut: false }
+      const clash = result?.kind === 'seen' ? clashOf(visit, part, result.message) : null
+      if (clash !== null) return clash
     }
     // With one of them under another fingerprint that is as good, none was written: the others once more, without it.
     open = open.filter(each => !foreign.includes(each))
   }
   return accepted(visit, made.map(({ part }) => part), isNew)
+}
+
+/** Of several there is no one record that could answer. */
+function executedBefore (item: number): Rejected {
+  return rejected('key-reused', `Item ${item} of the batch: It was executed, or is being so, from before this route had an inbox. ${NONE_ACCEPTED}`)
 }
 
 /** As the store compares: to the byte. */
@@ -82,7 +104,7 @@ function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprin
 }
 
 function accepted (visit: Visit, parts: readonly Part[], isNew: boolean): Outcome {
-  return { kind: 'accepted', names: parts.map(({ name }) => name), isNew, preferred: visit.deferred }
+  return { kind: 'accepted', names: parts.map(({ name }) => name), split: parts.some(({ item }) => item !== undefined), isNew, preferred: visit.preferred }
 }
 
 /** The statement goes on behind whoever has stopped waiting for it, and the body is held until it ends. */
@@ -153,7 +175,7 @@ export async function acceptClaimed (gateway: Gateway, execution: Execution, may
 async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
   const { visit } = execution
   const { clock, claimWithinMs, inbox } = gateway.world
-  const message = messageOf(visit, visit)
+  const message = { ...messageOf(visit, visit), underClaim: execution.attempt }
   const cancelTimer = clock.after(claimWithinMs, () => { execution.ending.resolve({ kind: 'unavailable', inDoubt: true }) })
   let inDoubt = false
   try {
@@ -178,6 +200,7 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
 
 function taken (visit: Visit, result: AcceptResult): Taken {
   if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
+  if (result.kind === 'recorded') throw new Error('an acceptance under a claim that was told of its record')
   return judge(visit, visit, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
 }
 
@@ -192,7 +215,7 @@ function unreached (gateway: Gateway, visit: Visit, error: unknown): UpstreamRes
  */
 export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outcome): Promise<Outcome> {
   switch (outcome.kind) {
-    case 'accepted': return { ...outcome, preferred: visit.deferred }
+    case 'accepted': return { ...outcome, preferred: visit.preferred }
     case 'executed':
     case 'replayed': return isAcceptance(outcome.answer, visit.name) ? accepted(visit, [visit], false) : outcome
     case 'in-flight':
@@ -215,13 +238,23 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
 export function doorRefusal (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Rejected | null {
   const { verify } = inboxOf(visit)
   const verified = verify === null ? null : verifySignature(verify, visit.rawHeaders, visit.asked.body, gateway.world.clock.wallMs())
+  if (verified !== null) gateway.world.meter.signature(visit.route.name, verified.kind === 'good' ? verified.secret : verified.why)
   if (verified?.kind === 'bad') return rejected('signature-invalid', `${verified.detail} Nothing was accepted.`)
-  const unfit = parts.map(part => orderValue(visit, part)).find(order => order.kind === 'unfit')
-  return unfit === undefined ? null : rejected('bad-request', `The value by which messages of this route are ordered ${unfit.why}. Nothing was accepted.`)
+  for (const part of parts) {
+    const order = orderValue(visit, part)
+    if (order.kind !== 'unfit') continue
+    const said = `The value by which messages of this route are ordered ${order.why}.`
+    return rejected('bad-request', part.item === undefined ? `${said} Nothing was accepted.` : `Item ${part.item} of the batch: ${said} ${NONE_ACCEPTED}`)
+  }
+  return null
 }
 
 export function isFull (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): boolean {
-  return gateway.depths.full(visit.route.name, inboxOf(visit), { messages: parts.length, bytes: parts.reduce((sum, { asked }) => sum + asked.body.length, 0) })
+  return gateway.depths.full(visit.route.name, inboxOf(visit), sizeOf(parts))
+}
+
+function sizeOf (parts: readonly Part[]): { readonly messages: number, readonly bytes: number } {
+  return { messages: parts.length, bytes: parts.reduce((sum, { asked }) => sum + asked.body.length, 0) }
 }
 
 /** Mismatch is what the route says it is: with `replay` any request is answered by what there is. */
@@ -230,10 +263,18 @@ function judge (visit: Visit, part: Part, message: MessageDetail): 'same' | 'dif
   return comparison === 'different' && visit.route.idempotency.onMismatch.action === 'replay' ? 'same' : comparison
 }
 
+/** Another request's message stands under this part's key. Of several, the one who sent them is told which. */
+function clashOf (visit: Visit, part: Part, message: MessageDetail): Outcome | null {
+  const judged = judge(visit, part, message)
+  if (judged === 'same') return null
+  if (judged === 'unknown') return { kind: 'unknown', timedOut: false }
+  return part.item === undefined ? { kind: 'mismatch' } : { kind: 'mismatch', detail: `Item ${part.item} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}` }
+}
+
 /** The request as its consumer gets it, made once: a later delivery is the same to the byte. */
 function messageOf (visit: Visit, part: Part): NewMessage {
-  const { route, requestId, forwarded } = visit
-  const { key, forwardKey, unknown } = route.idempotency
+  const { route } = visit
+  const { unknown } = route.idempotency
   const { onDead, deadRetentionMs, verify } = inboxOf(visit)
   const order = orderValue(visit, part)
   const { method, target, body } = part.asked
@@ -249,29 +290,36 @@ function messageOf (visit: Visit, part: Part): NewMessage {
     request: {
       method,
       target,
-      headers: [...guardedRequestHeaders(visit.deferred ? withoutAsync(part.rawHeaders) : part.rawHeaders, {
-        record: null,
-        requestId,
-        keyHeader: key.header,
-        forwardKey,
-        host: route.upstream.host,
-        forwarded,
-        extra: route.upstream.requestHeaders,
-        bodyBytes: body.length
-      }), ...verify === null ? [] : verifiedField(verify)],
+      headers: [...fieldsOf(visit, part), ...verify === null ? [] : verifiedField(verify)],
       body
     },
     about: part.about()
   }
 }
 
-/** Of a message without it there is none before and none behind. */
+/** The upstream's own are added to each delivery, as they are by then: no credential of ours is stored, and none of a sender's in its place. */
+function fieldsOf ({ route: { upstream, idempotency: { key, forwardKey } }, requestId, forwarded, preferred }: Visit, { rawHeaders, asked: { body } }: Part): string[] {
+  const fields = guardedRequestHeaders(preferred ? withoutAsync(rawHeaders) : rawHeaders, {
+    record: null,
+    requestId,
+    keyHeader: key.header,
+    forwardKey,
+    host: upstream.host,
+    forwarded,
+    extra: upstream.requestHeaders,
+    bodyBytes: body.length
+  })
+  return withoutFields(fields, upstream.requestHeaders.map(([name]) => name))
+}
+
+/** Of a message without it there is none before and none behind. One that nobody can read may have it, and must not go ahead of others for that. */
 function orderValue (visit: Visit, { asked: { body } }: Part): Value {
   const { order } = inboxOf(visit)
   if (order === null) return { kind: 'none' }
   if (order.kind === 'header') return headerText(order.name, visit.rawHeaders)
-  const [found = { kind: 'none' as const }] = findValues(body, [order.pointer])
-  return bodyValue(new Map([[order.pointer, found]]), order.pointer)
+  const found = lookInto(body, [order.pointer])
+  if ('kind' in found) return { kind: 'unfit', why: `cannot be looked for: the body ${found.why}` }
+  return bodyValue(new Map(found.map(each => [order.pointer, each])), order.pointer)
 }
 
 function inboxOf ({ route }: Visit): InboxPolicy {

@@ -8,7 +8,7 @@ import type { Asked } from '../core/fingerprint.ts'
 import { headerValue } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import { keyHash, recordId } from '../core/identity.ts'
-import { POINTED_BYTES_MAX } from '../core/json-pointer.ts'
+import { lookInto } from '../core/json-pointer.ts'
 import { KEY_RANDOM_BYTES } from '../core/issued-keys.ts'
 import { findKey, keySourceText } from '../core/key-sources.ts'
 import type { FoundKey, Keyed, SourcedKey } from '../core/key-sources.ts'
@@ -71,9 +71,9 @@ type Sought = Extract<FoundKey, { kind: 'key' | 'body' }> | typeof KEYLESS
 
 export const KEYLESS = { kind: 'keyless' } as const
 
-/** An inbox takes what has no identity too: every delivery of its sender is a message of its own. */
-export function takesKeyless ({ key, inbox, inboxFor }: IdempotencyPolicy): boolean {
-  return inbox !== null && inboxFor === 'all' && !key.required
+/** An inbox takes what has no identity too: every delivery of its sender, and every wish of a client, is a message of its own. */
+export function takesKeyless ({ key, inbox, inboxFor }: IdempotencyPolicy, rawHeaders: RawHeaders): boolean {
+  return inbox !== null && !key.required && (inboxFor === 'all' || prefersAsync(rawHeaders))
 }
 
 export async function admit (gateway: Gateway, request: GuardedRequest, key: Sought): Promise<Admission> {
@@ -107,7 +107,7 @@ async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Soug
   if (split.kind === 'refused') return refusedBody(gateway, split.outcome, read.heldBytes)
   if (split.kind === 'several') return severalOf(gateway, request, split.messages, { scope, read, arrivedAtMs, leave })
   const sought = key.kind === 'body' ? findKey(route.idempotency.key, keyedBy(gateway, request), read.body) : key
-  const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency))
+  const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency, request.rawHeaders))
   const found = keyless ? keyOfOnce(gateway, route.name) : sought
   if (found.kind === 'passes') return passed(gateway, request, found, read)
   if (found.kind !== 'key') return refusedKey(gateway, found, read)
@@ -145,8 +145,14 @@ function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' | 
 }
 
 function refusalOfKey (found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, body: Buffer): Outcome {
-  if (found.kind === 'missing' && body.length > POINTED_BYTES_MAX) return rejected('key-missing', `${found.detail} The body is larger than 1 MiB, and is not looked into.`)
+  if (found.kind === 'missing') return rejected('key-missing', `${found.detail}${unreadOf(body)}`)
   return found.kind === 'body' ? rejected('key-missing') : keyRefusal(found)
+}
+
+/** A value that the sender sees in its body, and that is said not to be there. */
+function unreadOf (body: Buffer): string {
+  const found = lookInto(body, [])
+  return 'kind' in found ? ` The body ${found.why}.` : ''
 }
 
 function refusedBody (gateway: Gateway, outcome: Outcome, heldBytes: number): Admission {
@@ -181,7 +187,8 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
   const id = recordId(route.name, scope, key)
   const name = id.toString('base64url')
   steps.record = name
-  const deferred = policy.inbox !== null && prefersAsync(rawHeaders)
+  const preferred = policy.inbox !== null && prefersAsync(rawHeaders)
+  const deferred = preferred || policy.inboxFor === 'all'
   return {
     route,
     id,
@@ -195,6 +202,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
       unknownKeepMs: policy.unknownRetentionMs,
       quarantineMs: route.upstream.timeoutMs + policy.leaseMs
     },
+    preferred,
     deferred,
     retentionMs: source?.kind === 'hash' ? policy.key.windowMs : policy.retentionMs,
     // Made only where a record is claimed: a replay needs none of it.

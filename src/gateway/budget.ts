@@ -22,6 +22,13 @@ export class Budget {
     return true
   }
 
+  /** As many of them as the bound (or `share` of it) has left; from 0 to all. */
+  reserveUpTo (bytes: number, share = 1): number {
+    const reserved = Math.max(0, Math.min(bytes, Math.floor(this.#max * share) - this.#held))
+    this.#held += reserved
+    return reserved
+  }
+
   /** For bytes that are held already and cannot be refused any more; the bound then stops what comes next. */
   take (bytes: number): void {
     this.#held += bytes

@@ -5,12 +5,13 @@
 import { keptHeaders, answerHeaders } from '../core/headers.ts'
 import { fateOf } from '../core/delivery.ts'
 import type { Sent } from '../core/delivery.ts'
-import type { Delivery, Fate } from '../core/message.ts'
+import { withoutFields } from '../core/lines.ts'
+import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../core/message.ts'
 import { endedAs } from '../core/pacing.ts'
 import type { Ended } from '../core/pacing.ts'
 import type { IdempotencyPolicy, UpstreamPolicy } from '../core/policy.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
-import { StoreRejected } from '../errors.ts'
+import { StoreRejected, StoreUnavailable } from '../errors.ts'
 import type { DeliveryResult, Sending, UpstreamResult } from '../ports.ts'
 import type { Gateway } from './gateway.ts'
 import type { WorkerLease } from './worker-leases.ts'
@@ -47,7 +48,7 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
     const ms = clock.monotonicMs() - beganAtMs
     const sent = sentOf(result)
     const ours = sent.kind === 'unsent' && OURS.has(sent.code)
-    const fate = ours ? { kind: 'again', inMs: 0, status: null, error: sent.code } as const : judged(gateway, route, delivery, sent, ms)
+    const fate = ours ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const : judged(gateway, route, delivery, sent, ms)
     const settled = await settle(gateway, route, delivery, fate)
     tell(gateway, delivery, fate, settled, ms)
     noteEnd({ ended: ours ? null : endedAs(sent, fate, clock.wallMs()), againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null })
@@ -75,10 +76,7 @@ function send (gateway: Gateway, lease: WorkerLease, { upstream, idempotency: { 
 
 /** The upstream's static fields as they are now: a credential may have changed since the message was accepted. */
 function withStatic (headers: RawHeaders, fields: UpstreamPolicy['requestHeaders']): string[] {
-  const names = new Set(fields.map(([name]) => name.toLowerCase()))
-  const sent: string[] = []
-  for (let at = 0; at + 1 < headers.length; at += 2) if (!names.has((headers[at] ?? '').toLowerCase())) sent.push(headers[at] ?? '', headers[at + 1] ?? '')
-  return [...sent, ...fields.flat()]
+  return [...withoutFields(headers, fields.map(([name]) => name)), ...fields.flat()]
 }
 
 function sentOf (result: UpstreamResult): Sent {
@@ -124,10 +122,13 @@ type Settled = 'settled' | 'overtaken' | 'abandoned'
 async function settle (gateway: Gateway, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
   const { inbox, meter, log } = gateway.world
   let fate = wanted
+  let inDoubt = false
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
     try {
-      return await inbox.settle(token, fate) ? 'settled' : 'overtaken'
+      if (await inbox.settle(token, fate)) return 'settled'
+      return inDoubt && stands(token, fate, await inbox.look(token.id)) ? 'settled' : 'overtaken'
     } catch (error) {
+      inDoubt ||= error instanceof StoreUnavailable && error.inDoubt
       meter.settleRetried(route.name)
       log.warn({ record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: error instanceof Error ? error.message : String(error) }, 'what a delivery came to could not be stored; trying again')
       // P7: content that the store can never take is not kept.
@@ -138,10 +139,16 @@ async function settle (gateway: Gateway, route: InboxRoute, { token }: Delivery,
   }
 }
 
+/** What this delivery came to is written there: its reply was lost. Nobody else ends this attempt in the same words. */
+function stands ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetail | null): boolean {
+  const state = fate.kind === 'again' ? 'waiting' : fate.kind
+  return message?.attempt === attempt && message.state === state && message.error === (fate.kind === 'delivered' ? null : fate.error)
+}
+
 // ---------------------------------------------------------------- what is told
 
 function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number): void {
-  const { meter, log } = gateway.world
+  const { meter, log, deliveryLog } = gateway.world
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
   if (result !== 'abandoned') meter.delivery(route, result, ms)
   if (settled === 'settled' && fate.kind !== 'again') meter.deliveryTries(route, tries)
@@ -153,13 +160,13 @@ function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, f
     tries,
     result,
     status: fate.kind === 'held' ? null : fate.status,
-    ...fate.kind !== 'delivered' && { error: fate.error },
-    ...fate.kind === 'again' && { inMs: fate.inMs },
+    error: fate.kind === 'delivered' ? undefined : fate.error,
+    inMs: fate.kind === 'again' ? fate.inMs : undefined,
     ms: Math.round(ms)
   }
   switch (result) {
-    case 'delivered': return log.info(line, 'message delivered')
-    case 'again': return log.info(line, 'message not delivered; it will be tried again')
+    case 'delivered':
+    case 'again': return deliveryLog.note({ ...line, result })
     case 'abandoned': return log.warn(line, 'what a delivery came to could not be stored before the end of this process: the message is delivered again')
     case 'overtaken': return log.warn(line, 'a delivery ended after its message had been taken over')
     case 'held': return log.error(line, 'it is not known whether the consumer has this message: it is held until somebody says so')

@@ -46,6 +46,8 @@ export interface Visit {
   /** How long what is settled is remembered, unless the upstream says otherwise. */
   readonly retentionMs: number
   /** Its client asks for the inbox (`Prefer: respond-async`), and the route has one. */
+  readonly preferred: boolean
+  /** It goes into the inbox, and is not sent. */
   readonly deferred: boolean
   /** What its record will say of the request. */
   readonly about: () => About

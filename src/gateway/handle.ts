@@ -5,6 +5,7 @@
  */
 import { sameRequest } from '../core/fingerprint.ts'
 import { accept, doorRefusal, isFull, toldByInbox } from './accepting.ts'
+import type { Part } from './accepting.ts'
 import { admit, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
 import { verdictWithoutClaim } from './claiming.ts'
@@ -22,13 +23,13 @@ export async function handle (gateway: Gateway, request: GuardedRequest): Promis
   const policy = request.route.idempotency
   const key = headKey(request, gateway.world.clock.wallMs)
   const sought = key.kind === 'absent' && !policy.key.required ? KEYLESS : key
-  if (sought.kind === 'passes' || (sought.kind === 'keyless' && !takesKeyless(policy))) return { kind: 'keyless' }
+  if (sought.kind === 'passes' || (sought.kind === 'keyless' && !takesKeyless(policy, request.rawHeaders))) return { kind: 'keyless' }
   if (sought.kind !== 'keyless' && sought.kind !== 'key' && sought.kind !== 'body') return keyRefusal(sought)
   const admission = await admit(gateway, request, sought)
   if (admission.kind !== 'visit') return admission.outcome
   const { visit, parts } = admission
   try {
-    return parts === null ? await wayOf(visit)(gateway, visit) : await accept(gateway, visit, parts)
+    return parts === null ? await wayOf(visit)(gateway, visit) : await acceptOrAttend(gateway, visit, parts)
   } finally {
     visit.holding.release()
   }
@@ -39,7 +40,12 @@ type Way = (gateway: Gateway, visit: Visit) => Promise<Outcome>
 function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: Visit): Way {
   if (drop !== null) return async (gateway, visit) => passOnce(gateway, visit, drop)
   if (inbox === null) return attend
-  return inboxFor === 'all' ? accept : attendOrAccept
+  return inboxFor === 'all' ? acceptOrAttend : attendOrAccept
+}
+
+/** `mode: inbox`: without a record, but for keys that the route has executed under another mode. */
+async function acceptOrAttend (gateway: Gateway, visit: Visit, parts?: readonly Part[]): Promise<Outcome> {
+  return await accept(gateway, visit, parts) ?? toldByInbox(gateway, visit, await attend(gateway, visit))
 }
 
 /** `async: allowed`: one record for both ways, so that a key is executed or accepted, and never both. */
@@ -185,7 +191,7 @@ function fromEnding (ending: Ending): Outcome {
     case 'released': return { kind: 'released', answer: ending.answer }
     case 'hop': return { kind: 'hop', answer: ending.answer }
     case 'unprotected': return { kind: 'unprotected', answer: ending.answer }
-    case 'accepted': return { kind: 'accepted', names: [ending.name], isNew: ending.isNew, preferred: false }
+    case 'accepted': return { kind: 'accepted', names: [ending.name], split: false, isNew: ending.isNew, preferred: false }
     case 'mismatch':
     case 'streamed':
     case 'unknown':

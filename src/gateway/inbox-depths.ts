@@ -6,6 +6,18 @@
 import type { Depth } from '../core/message.ts'
 import type { InboxPolicy } from '../core/policy.ts'
 
+/** What waits in the store for a route that has no inbox here: nobody of this process delivers it. */
+export function strayDepths (depths: readonly Depth[], inboxes: ReadonlyMap<string, unknown>): Depth[] {
+  return depths.filter(({ route, waiting }) => waiting > 0 && !inboxes.has(route))
+}
+
+/** Of every route that has an inbox, and of every one that something is left of. */
+export function everyDepth (depths: readonly Depth[], inboxes: ReadonlyMap<string, unknown>): Depth[] {
+  const there = new Set(depths.map(({ route }) => route))
+  const empty = [...inboxes.keys()].filter(route => !there.has(route))
+  return [...depths, ...empty.map(route => ({ route, waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, oldestMs: null }))]
+}
+
 interface Held { readonly messages: number, readonly bytes: number }
 
 const NOTHING: Held = { messages: 0, bytes: 0 }

@@ -25,7 +25,8 @@ export type Outcome =
   /** Sent without protection, because the route says so and the stores are down. */
   | { readonly kind: 'unprotected', readonly answer: Answer }
   | { readonly kind: 'in-flight', readonly retryAfterMs: number, readonly starter: boolean, /** In another process. */ readonly elsewhere: boolean }
-  | { readonly kind: 'mismatch' }
+  /** `detail`: which event of several it is. */
+  | { readonly kind: 'mismatch', readonly detail?: string }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   | { readonly kind: 'not-kept', readonly originalStatus: number }
   /** Certainly not sent: refused, DNS, TLS. `lost`: and a retry will not be sent either (mode drop, marked before). */
@@ -36,8 +37,8 @@ export type Outcome =
   | { readonly kind: 'passed', readonly status: number, readonly headers: RawHeaders, readonly body: Buffer | AnswerBody, readonly as: 'executed' | 'released' | 'indeterminate' | 'unprotected' | 'flagged' | 'ignored' }
   /** Of the same: sent, or possibly sent, and no whole answer came. `again`: a retry is forwarded. */
   | { readonly kind: 'lost', readonly timedOut: boolean, readonly again: boolean }
-  /** In the inbox, durably: it is delivered later. Several where a request was split. `names`: their ids as text. */
-  | { readonly kind: 'accepted', readonly names: readonly string[], readonly isNew: boolean, /** By `Prefer: respond-async`. */ readonly preferred: boolean }
+  /** In the inbox, durably: it is delivered later. `split`: a request that was taken apart, into as many messages as it had events. `names`: their ids as text. */
+  | { readonly kind: 'accepted', readonly names: readonly string[], readonly split: boolean, readonly isNew: boolean, /** By `Prefer: respond-async`. */ readonly preferred: boolean }
   /** The arbiter cannot be reached; nothing was sent. `inDoubt`: it may have taken a message all the same. */
   | { readonly kind: 'unavailable', readonly inDoubt?: boolean }
 

@@ -31,6 +31,8 @@ export interface SplitMessage {
   readonly fingerprint: Fingerprint
   /** The batch's, with the media type of one event. */
   readonly rawHeaders: RawHeaders
+  /** Its place in the batch, the first one's where it is there twice. */
+  readonly index: number
   readonly body: Buffer
 }
 
@@ -77,7 +79,7 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
   const { key: keyPolicy, fingerprint: fingerprintPolicy } = route.idempotency
   // The same of every item, as its media type is.
   const rawHeaders = headersOfItem(request.rawHeaders, items[0]?.contentType ?? null)
-  const messages = new Map<string, SplitMessage & { readonly index: number }>()
+  const messages = new Map<string, SplitMessage>()
   for (const [index, { body, contentType }] of items.entries()) {
     const found = findKey(keyPolicy, { rawHeaders, target, match: route.match, nowMs }, body)
     if (found.kind !== 'key') return refused(keyless(found, index))
@@ -87,12 +89,12 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
     if (first === undefined) messages.set(key, { key, source, fingerprint, rawHeaders, body, index })
     else if (first.fingerprint.alg !== fingerprint.alg || !first.fingerprint.value.equals(fingerprint.value)) return refused(rejected('key-reused', `Items ${first.index} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`))
   }
-  const [first, ...others] = Array.from(messages.values(), ({ index, ...message }) => message)
+  const [first, ...others] = messages.values()
   return first === undefined ? ONE : { kind: 'several', messages: [first, ...others] }
 }
 
 /** One event's share of a visit. */
-export function partOf (visit: Visit, { key, source, fingerprint, rawHeaders, body }: SplitMessage): Part {
+export function partOf (visit: Visit, { key, source, fingerprint, rawHeaders, body, index }: SplitMessage): Part {
   const { route, scope } = visit
   const { key: { store, windowMs }, retentionMs } = route.idempotency
   const id = recordId(route.name, scope, key)
@@ -101,13 +103,12 @@ export function partOf (visit: Visit, { key, source, fingerprint, rawHeaders, bo
     name: id.toString('base64url'),
     asked: { ...visit.asked, contentType: headerValue(rawHeaders, 'content-type'), body },
     rawHeaders,
+    item: index,
     claim: { fingerprint },
     retentionMs: source?.kind === 'hash' ? windowMs : retentionMs,
     about: () => ({ ...visit.about(), keyHash: keyHash(key), keyText: store === 'text' ? key : null })
   }
 }
-
-const NONE_ACCEPTED = 'Nothing of this request was accepted.'
 
 function keyless (found: Exclude<FoundKey, { kind: 'key' }>, index: number): Rejected {
   const here = `Item ${index} of the batch:`
@@ -131,6 +132,9 @@ function headersOfItem (rawHeaders: RawHeaders, contentType: string | null): Raw
     return [name, lower === 'content-type' ? contentType ?? value : value]
   })
 }
+
+/** Nothing of it was written. */
+export const NONE_ACCEPTED = 'Nothing of this request was accepted.'
 
 export const ONE: Split = { kind: 'one' }
 

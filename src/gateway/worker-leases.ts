@@ -11,6 +11,11 @@ import type { ClockReading, Gateway } from './gateway.ts'
 /** How long a worker that is not heard of keeps what it has. */
 export const WORKER_LEASE_MS = 15_000
 export const WORKER_RENEW_MS = WORKER_LEASE_MS / 3
+/**
+ * How long a name is given to what is taken. A store that forgets an acknowledged settle (an asynchronous failover) has the message under
+ * a name that would live for as long as its process: with the name its deliveries end, and whatever is left under it is anybody's.
+ */
+export const WORKER_NAME_MS = 60_000
 /** What must be left at the last point before sending: covers the way from the check to the wire. */
 const MARGIN_MS = WORKER_LEASE_MS / 6
 /** How far wall and monotonic clock may part before the process is taken for one that was suspended. */
@@ -18,13 +23,15 @@ const SUSPENDED_MS = MARGIN_MS / 4
 
 export class WorkerLease {
   readonly owner: Buffer
+  readonly drawnAtMs: number
   /** Deliveries that were taken under it and have not ended. */
   underWay = 0
   #broken = false
   #granted: ClockReading | null = null
 
-  constructor (owner: Buffer) {
+  constructor (owner: Buffer, drawnAtMs: number) {
     this.owner = owner
+    this.drawnAtMs = drawnAtMs
   }
 
   /** E0, on the gateway's own clocks: the lease as it was granted is not over, nor nearly. */
@@ -58,7 +65,7 @@ export class WorkerLease {
 export class WorkerLeases {
   readonly #gateway: Gateway
   #current: WorkerLease | null = null
-  /** Broken ones with deliveries under way. */
+  /** Those with deliveries under way that nothing is taken for any more. */
   readonly #old = new Set<WorkerLease>()
   #renewing: Promise<WorkerLease> | null = null
 
@@ -66,9 +73,11 @@ export class WorkerLeases {
     this.#gateway = gateway
   }
 
-  /** One that is believed. Rejects while the store cannot be reached. */
+  /** One that is believed, for what is taken next: under the one before it nothing may be on its way from the store. Rejects while that cannot be reached. */
   async current (): Promise<WorkerLease> {
-    if (this.#current?.believed(this.#gateway.world.clock) === true) return this.#current
+    const { clock } = this.#gateway.world
+    if (this.#current !== null && clock.monotonicMs() - this.#current.drawnAtMs >= WORKER_NAME_MS) this.#setAside(this.#current)
+    if (this.#current?.believed(clock) === true) return this.#current
     return this.#renew()
   }
 
@@ -107,17 +116,18 @@ export class WorkerLeases {
   }
 
   async #renewOnce (): Promise<WorkerLease> {
-    const { random, log } = this.#gateway.world
+    const { random, clock, log } = this.#gateway.world
     if (this.#current !== null) {
       const lease = this.#current
       await this.#alive(lease)
-      if (!lease.broken) return lease
+      // A new name may have been asked for meanwhile.
       if (this.#current === lease) {
+        if (!lease.broken) return lease
         log.warn({ deliveries: lease.underWay }, 'the inbox worker\'s lease was over before it could be renewed: what it had taken and not sent is left to others')
         this.#setAside(lease)
       }
     }
-    const lease = new WorkerLease(random.bytes(OWNER_BYTES))
+    const lease = new WorkerLease(random.bytes(OWNER_BYTES), clock.monotonicMs())
     await this.#alive(lease)
     this.#current = lease
     return lease

@@ -4,7 +4,7 @@
  */
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
-import type { Clock, InboxStore, LockStore, Log, Marks, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
+import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
 
 export interface GatewayLimits {
   /** Executions under way in this process; beyond: 503 before any claim. */
@@ -34,6 +34,7 @@ export interface World {
   readonly records: RecordStore
   readonly locks: LockStore
   readonly inbox: InboxStore
+  readonly wakes: InboxWakes
   /** Of the routes with mode drop. */
   readonly marks: Marks
   readonly upstream: Upstream
@@ -42,6 +43,8 @@ export interface World {
   readonly random: Random
   readonly meter: Meter
   readonly log: Log
+  /** Of an inbox: one line for nearly every delivery. */
+  readonly deliveryLog: DeliveryLog
   /** Names this process in rows and logs. */
   readonly instance: string
   readonly limits: GatewayLimits

@@ -46,7 +46,7 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'accepted': return accepted(outcome)
     case 'rejected': return refusal(context, outcome)
     case 'in-flight': return inFlight(outcome, context)
-    case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch' })
+    case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch', ...(outcome.detail === undefined ? {} : { detail: outcome.detail }) })
     case 'unknown': return unknown(outcome.timedOut, context)
     case 'not-kept': return notKept(outcome.originalStatus, context)
     case 'unsent': return problemReply('upstream-unreachable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: 'unsent', ...(outcome.lost === true ? { detail: LOST } : {}) })
@@ -108,9 +108,9 @@ function asReleased ({ status, headers, body }: Pick<Reply, 'status' | 'body'> &
 }
 
 /** The same for every request of a message. No member is called status: Dapr would take it for its own. */
-function accepted ({ names, isNew, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
+function accepted ({ names, split, isNew, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
   const [first = ''] = names
-  const { status, headers, body } = names.length === 1 ? acceptedAnswer(first) : acceptedAnswers(names)
+  const { status, headers, body } = split ? acceptedAnswers(names) : acceptedAnswer(first)
   const marks = ['Idempotency-Status', 'accepted', ...preferred ? ['Preference-Applied', 'respond-async'] : []]
   return { status, headers: [...headers, ...marks], body, close: false, outcome: isNew ? 'accepted' : 'accepted-again', problem: null }
 }

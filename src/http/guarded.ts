@@ -216,7 +216,7 @@ function passingOf ({ rawHeaders, url = '/' }: IncomingMessage, match: Route['ma
   if (policy.required && !policy.sources.some(({ kind }) => kind === 'preset')) return null
   // The time matters to keys that are there, and those are looked at again.
   const found = findKey(policy, { rawHeaders, target: url, match, nowMs: Date.now }, null)
-  return found.kind === 'passes' || (found.kind === 'absent' && !policy.required && !takesKeyless(idempotency)) ? found : null
+  return found.kind === 'passes' || (found.kind === 'absent' && !policy.required && !takesKeyless(idempotency, rawHeaders)) ? found : null
 }
 
 function ignored (): void {}

@@ -3,19 +3,24 @@
  * gateway's inbox is in its database.
  */
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, TakeMessages } from '../ports.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, RecordStore, TakeMessages } from '../ports.ts'
+import { errorOfRetried } from './message-fate.ts'
+import { fitting } from './message-room.ts'
 
-type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { readonly given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean }
+type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { readonly given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean, retriedAtMs: number | null }
 
 export class MemoryInbox implements InboxStore {
   readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
   readonly #nowMs: () => number
   readonly #messages = new Map<string, Message>()
   readonly #workers = new Map<string, number>()
+  readonly #records: Pick<RecordStore, 'look'> | null
   #numbers = 0
 
-  constructor ({ nowMs }: { readonly nowMs: () => number }) {
+  /** `records`: of the same gateway. */
+  constructor ({ nowMs, records = null }: { readonly nowMs: () => number, readonly records?: Pick<RecordStore, 'look'> | null }) {
     this.#nowMs = nowMs
+    this.#records = records
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
@@ -24,13 +29,15 @@ export class MemoryInbox implements InboxStore {
   }
 
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
+    const recorded = await Promise.all(messages.map(async ({ id, underClaim }) => underClaim === undefined && await this.#isRecorded(id)))
     const standing = messages.map(({ id }) => this.#standing(id))
-    const foreign = standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
-    return messages.map((message): AcceptResult => {
+    const none = recorded.some((is, index) => is && standing[index] === null) || standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
+    return messages.map((message, index): AcceptResult => {
       const found = this.#standing(message.id)
       if (found !== null) return { kind: 'seen', message: detailOf(found) }
+      if (recorded[index] === true) return { kind: 'recorded' }
       // None of them: told as if it were not there, because it is not.
-      if (!foreign) this.#put(message)
+      if (!none) this.#put(message)
       return { kind: 'accepted' }
     })
   }
@@ -48,17 +55,12 @@ export class MemoryInbox implements InboxStore {
     this.#workers.delete(nameOf(owner))
   }
 
-  async take ({ routes, owner }: TakeMessages): Promise<Delivery[]> {
+  async take ({ routes, owner, room }: TakeMessages): Promise<Delivery[]> {
     if (!this.#lives(owner)) return []
-    return routes.flatMap(({ route, places }) => {
-      const taken: Delivery[] = []
-      for (const message of this.#due(route)) {
-        if (taken.length === places) break
-        if (!this.#hasItsTurn(message)) continue
-        Object.assign(message, { state: 'delivering', owner, attempt: message.attempt + 1, tries: message.tries + 1, dueAtMs: null })
-        taken.push(this.#delivery(message, owner))
-      }
-      return taken
+    const due = routes.flatMap(({ route, places }) => this.#due(route).filter((message) => this.#hasItsTurn(message)).slice(0, places)).sort(byTime)
+    return fitting(due, room).map((message) => {
+      Object.assign(message, { state: 'delivering', owner, attempt: message.attempt + 1, tries: message.tries + 1, dueAtMs: null })
+      return this.#delivery(message, owner)
     })
   }
 
@@ -69,7 +71,7 @@ export class MemoryInbox implements InboxStore {
     message.owner = null
     message.status = fate.kind === 'held' ? null : fate.status
     message.error = fate.kind === 'delivered' ? null : fate.error
-    if (fate.kind === 'again') Object.assign(message, { state: 'waiting', dueAtMs: now + fate.inMs })
+    if (fate.kind === 'again') Object.assign(message, { state: 'waiting', dueAtMs: now + fate.inMs, tries: message.tries - (fate.counts === false ? 1 : 0) })
     else this.#end(message, fate.kind, fate.kind === 'held' ? null : fate.answer)
     return true
   }
@@ -90,7 +92,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async depths (): Promise<Depth[]> {
-    const routes = new Set(this.#all().map(({ about }) => about.route))
+    const routes = new Set(this.#all().filter(({ state }) => state !== 'delivered' && state !== 'discarded').map(({ about }) => about.route))
     return [...routes].map((route) => {
       const mine = this.#all().filter(({ about }) => about.route === route)
       const count = (state: string): number => mine.filter((message) => message.state === state).length
@@ -114,7 +116,7 @@ export class MemoryInbox implements InboxStore {
   async retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
     return this.#matching(filter, ['waiting', 'held', 'dead']).map((message) => {
       this.audits.push({ ...audit, action: 'retry', id: message.id })
-      Object.assign(message, { state: 'waiting', tries: 0, blocks: true, dueAtMs: this.#nowMs(), settledAtMs: null, expiresAtMs: null })
+      Object.assign(message, { state: 'waiting', tries: 0, retriedAtMs: this.#nowMs(), blocks: true, dueAtMs: this.#nowMs(), settledAtMs: null, expiresAtMs: null, error: errorOfRetried(message.error) })
       return detailOf(message)
     })
   }
@@ -145,12 +147,13 @@ export class MemoryInbox implements InboxStore {
       number: ++this.#numbers,
       owner: null,
       blocks: true,
+      retriedAtMs: null,
       id,
       state: 'waiting',
       fingerprint,
       scopeHash,
       ordered: group !== null,
-      attempt: 0,
+      attempt: (given.underClaim ?? 1) - 1,
       tries: 0,
       about,
       bytes: request.body.length,
@@ -162,6 +165,10 @@ export class MemoryInbox implements InboxStore {
       error: null,
       answer: null
     })
+  }
+
+  async #isRecorded (id: Buffer): Promise<boolean> {
+    return await this.#records?.look(id).then((row) => row?.past === false) ?? false
   }
 
   #end (message: Message, state: 'delivered' | 'held' | 'dead' | 'discarded', answer: MessageDetail['answer']): void {
@@ -185,8 +192,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   #due (route: string): Message[] {
-    const due = this.#all().filter((message) => message.about.route === route && message.state === 'waiting' && (message.dueAtMs ?? 0) <= this.#nowMs())
-    return due.sort((one, other) => (one.dueAtMs ?? 0) - (other.dueAtMs ?? 0) || one.number - other.number)
+    return this.#all().filter((message) => message.about.route === route && message.state === 'waiting' && (message.dueAtMs ?? 0) <= this.#nowMs()).sort(byTime)
   }
 
   /** Nobody before it in its group is open, and nobody of it is being delivered. */
@@ -195,8 +201,8 @@ export class MemoryInbox implements InboxStore {
     return !this.#all().some((other) => other.given.group?.equals(group) === true && !other.id.equals(id) && other.blocks && (other.number < number || other.state === 'delivering'))
   }
 
-  #delivery ({ id, attempt, tries, about, receivedAtMs, given: { request } }: Message, owner: Buffer): Delivery {
-    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#nowMs() - receivedAtMs, requestId: about.requestId, request }
+  #delivery ({ id, attempt, tries, about, receivedAtMs, retriedAtMs, given: { request } }: Message, owner: Buffer): Delivery {
+    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#nowMs() - (retriedAtMs ?? receivedAtMs), requestId: about.requestId, request }
   }
 
   #matching ({ id, keyHash, route, state, olderMs = 0, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {
@@ -215,6 +221,10 @@ function sameFingerprint ({ fingerprint }: Message, message: NewMessage): boolea
   return fingerprint.alg === message.fingerprint.alg && fingerprint.value.equals(message.fingerprint.value)
 }
 
-function detailOf ({ given, number, owner, blocks, ...detail }: Message): MessageDetail {
+function detailOf ({ given, number, owner, blocks, retriedAtMs, ...detail }: Message): MessageDetail {
   return detail
+}
+
+function byTime (one: Message, other: Message): number {
+  return (one.dueAtMs ?? 0) - (other.dueAtMs ?? 0) || one.number - other.number
 }

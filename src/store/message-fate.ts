@@ -10,14 +10,16 @@ export interface FateColumns {
   readonly status: number | null
   readonly error: string | null
   readonly answer: Buffer | null
+  /** It was none: the tries are one fewer. */
+  readonly untried: boolean
 }
 
 export function columnsOfFate (fate: Fate): FateColumns {
   switch (fate.kind) {
-    case 'delivered': return { state: 'delivered', inMs: 0, status: fate.status, error: null, answer: bytesOf(fate.answer) }
-    case 'again': return { state: 'waiting', inMs: Math.round(fate.inMs), status: fate.status, error: fate.error, answer: null }
-    case 'dead': return { state: 'dead', inMs: 0, status: fate.status, error: fate.error, answer: bytesOf(fate.answer) }
-    case 'held': return { state: 'held', inMs: 0, status: null, error: fate.error, answer: null }
+    case 'delivered': return { state: 'delivered', inMs: 0, status: fate.status, error: null, answer: bytesOf(fate.answer), untried: false }
+    case 'again': return { state: 'waiting', inMs: Math.round(fate.inMs), status: fate.status, error: fate.error, answer: null, untried: fate.counts === false }
+    case 'dead': return { state: 'dead', inMs: 0, status: fate.status, error: fate.error, answer: bytesOf(fate.answer), untried: false }
+    case 'held': return { state: 'held', inMs: 0, status: null, error: fate.error, answer: null, untried: false }
   }
 }
 
@@ -30,6 +32,13 @@ function bytesOf (answer: Answer | null): Buffer | null {
     if (error instanceof RangeError) return null
     throw error
   }
+}
+
+/** Why it was given up, before its last error: true no more of a message that an operator has given new attempts. In the words of both regular expressions' dialects. */
+export const GIVEN_UP = '^(ATTEMPTS_SPENT|TOO_OLD) '
+
+export function errorOfRetried (error: string | null): string | null {
+  return error?.replace(new RegExp(GIVEN_UP), '') ?? null
 }
 
 /** A request that cannot be read back is never sent: somebody else has written this row. */

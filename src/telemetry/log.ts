@@ -6,7 +6,7 @@
 import pino from 'pino'
 import type { DestinationStream, Logger, LoggerOptions } from 'pino'
 import type { LogLevel } from '../config/config.ts'
-import type { RequestLine, RequestLog } from '../ports.ts'
+import type { DeliveryLine, DeliveryLog, RequestLine, RequestLog } from '../ports.ts'
 import { VERSION } from '../version.ts'
 
 /** Names under which libraries and errors carry what must not be logged, at the top, one and two levels down. */
@@ -40,6 +40,8 @@ export interface Logs {
   readonly log: Logger
   /** For the one line of each guarded request: the same log, without the search for secrets. */
   readonly requests: RequestLog
+  /** The same for what most deliveries of an inbox come to. */
+  readonly deliveries: DeliveryLog
   /** A reload. */
   readonly become: (level: LogLevel) => void
 }
@@ -62,6 +64,7 @@ export function createLogs ({ level, instance, shared = false, destination = std
   return {
     log,
     requests: { note: (line) => { if (log.isLevelEnabled('info')) lines.add(requestText(line, members)) } },
+    deliveries: { note: (line) => { if (log.isLevelEnabled('info')) lines.add(deliveryText(line, members)) } },
     become: (next) => { log.level = next }
   }
 }
@@ -71,7 +74,7 @@ export function createLogs ({ level, instance, shared = false, destination = std
  * character is ASCII. Field by field: this is a fifth of what a replay costs if it walks over them.
  */
 function requestText (line: RequestLine, base: string): string {
-  return `{"level":"info","time":"${isoTime(Date.now())}",${base}` +
+  return beginning(base) +
     `,"requestId":${quoted(line.requestId)},"route":${quoted(line.route)},"method":${quoted(line.method)},"outcome":"${line.outcome}"` +
     `,"status":${line.status},"ms":${hundredths(line.ms)},"responseBytes":${line.responseBytes}` +
     (line.record === undefined ? '' : `,"record":"${line.record}"`) +
@@ -81,6 +84,19 @@ function requestText (line: RequestLine, base: string): string {
     (line.requestBytes === undefined ? '' : `,"requestBytes":${line.requestBytes}`) +
     (line.reason === undefined ? '' : `,"reason":${quoted(line.reason)}`) +
     ',"msg":"guarded"}\n'
+}
+
+function beginning (base: string): string {
+  return `{"level":"info","time":"${isoTime(Date.now())}",${base}`
+}
+
+function deliveryText (line: DeliveryLine, base: string): string {
+  return beginning(base) +
+    `,"record":"${line.record}","route":${quoted(line.route)},"requestId":${quoted(line.requestId)},"attempt":${line.attempt},"tries":${line.tries}` +
+    `,"result":"${line.result}","status":${line.status}` +
+    (line.error === undefined ? '' : `,"error":${quoted(line.error)}`) +
+    (line.inMs === undefined ? '' : `,"inMs":${line.inMs}`) +
+    `,"ms":${line.ms},"msg":"${line.result === 'delivered' ? 'message delivered' : 'message not delivered; it will be tried again'}"}\n`
 }
 
 function timed (name: string, ms: number | undefined): string {

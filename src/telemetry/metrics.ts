@@ -230,12 +230,14 @@ function depthMeter (registry: Registry): Pick<Meter, 'inbox'> {
   }
 }
 
-function inboxMeter (registry: Registry): Pick<Meter, 'delivery' | 'deliveryTries'> {
+function inboxMeter (registry: Registry): Pick<Meter, 'signature' | 'delivery' | 'deliveryTries'> {
   const { counter, histogram } = declare(registry)
+  const signatures = counter('onceway_inbox_signatures_total', 'Signatures that were checked at the inbox\'s door: good under the current or the previous secret; refused as missing, malformed, untimely or wrong.', ['route', 'result'])
   const deliveries = counter('onceway_inbox_deliveries_total', 'Deliveries of messages, by what they came to: delivered, again, dead, held, or overtaken (somebody else had the message by then).', ['route', 'result'])
   const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'One delivery of a message, from its sending to the answer.', ['route'], REQUEST_BUCKETS)
   const tries = histogram('onceway_inbox_attempts', 'How many deliveries a message took that is delivered, dead or held.', ['route'], TRIES_BUCKETS)
   return {
+    signature: (route, result) => { signatures.inc({ route, result }) },
     delivery: (route, result, ms) => {
       deliveries.inc({ route, result })
       seconds.observe({ route }, ms / MS_PER_SECOND)

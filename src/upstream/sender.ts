@@ -198,9 +198,12 @@ function latin1 (raw: readonly Buffer[]): string[] {
   return raw.map(bytes => bytes.toString('latin1'))
 }
 
+/** undici's own, about an answer that it did not think of: a status below 100. */
+const ASSERTED = 'ERR_ASSERTION'
+
 /** Parser errors have no code (measured with undici 7.30.2). */
 function codeOf (error: Error): string {
   const { code } = error as Error & { readonly code?: unknown }
-  if (typeof code === 'string') return code
+  if (typeof code === 'string' && code !== ASSERTED) return code
   return OWN_FAULTS.has(error.message) ? error.message : 'BAD_ANSWER'
 }

@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { answerTo, BODY, keyOf, TOKEN } from '../../bench/exchange.ts'
+import { ACCEPTED, answerTo, BODY, GROUP_HEADER, GROUPS, keyOf, TOKEN } from '../../bench/exchange.ts'
 import { settlePool } from '../../bench/pool.ts'
 import { drive } from '../../bench/wrk.ts'
 import type { Load } from '../../bench/wrk.ts'
@@ -56,6 +56,17 @@ describe('the load of a turn', needs('wrk'), () => {
     const url = await startServer(t, key => { seen.add(key); return right(key) })
     await drive({ ...LOAD, url, series: 'p00001', pool: 3 })
     assert.deepEqual(Array.from(seen).sort(), [1, 2, 3].map(number => keyOf('p00001', number)))
+  })
+
+  test('asks for messages to be accepted, of one group after another, and does not look into the answers', async t => {
+    const groups = new Set<string>()
+    const url = await startServer(t, (_key, { headers }, count) => {
+      groups.add(String(headers[GROUP_HEADER.toLowerCase()]))
+      return count === 5 ? { status: 201, body: 'done' } : { status: ACCEPTED, body: String(count) }
+    })
+    const result = await drive({ ...LOAD, url, accepts: true })
+    assert.deepEqual(result.wrong, { statuses: 1, bytes: 0, unasked: 0, example: '201 done' })
+    assert.ok(groups.size > 1 && groups.size <= GROUPS && Array.from(groups).every(group => /^\d+$/.test(group)))
   })
 
   test('sees another status, other bytes, and the answer of another key', async t => {

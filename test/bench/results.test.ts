@@ -46,3 +46,14 @@ test('concurrencies are kept apart', () => {
   assert.deepEqual(rounds.map(({ concurrency }) => concurrency), [32, 1])
   assert.equal(cases.length, 4)
 })
+
+test('a work is compared with the same work of its base, and what has no latency has no ratio of it', () => {
+  const inbox = (contestant: string, work: 'accept' | 'deliver', requestsPerSecond: number): Measured => {
+    const { absolute, ...rest } = turn(contestant, 1, requestsPerSecond, 100)
+    return { ...rest, work, over: 'outbox', absolute: { ...absolute, p50Ms: work === 'deliver' ? null : 2 } }
+  }
+  const { cases } = casesOf([turn('plain', 1, 1_000, 100), inbox('outbox', 'accept', 500), inbox('outbox', 'deliver', 100), inbox('other', 'deliver', 300)], 'plain')
+  const other = cases.find(({ contestant }) => contestant === 'other')
+  assert.equal(other?.ratio.throughput, 3)
+  assert.deepEqual([other?.ratio.p50, other?.spread.p50, other?.absolute.p50Ms, other?.absolute.addedP50Ms], [null, null, null, null])
+})

@@ -5,6 +5,9 @@
  */
 import { DOOR_BREAKS } from './door.ts'
 import { INBOX } from './inbox.ts'
+import { INBOX_LIE_BREAKS } from './inbox-lies.ts'
+import { INBOX_RULE_BREAKS } from './inbox-rules.ts'
+import { INBOX_STORE_BREAKS } from './inbox-stores.ts'
 import { MECHANISMS } from './mechanisms.ts'
 import { PROBES } from './probes.ts'
 
@@ -35,6 +38,9 @@ export const BREAKS: readonly Break[] = [
   ...PROBES,
   ...DOOR_BREAKS,
   ...INBOX,
+  ...INBOX_LIE_BREAKS,
+  ...INBOX_STORE_BREAKS,
+  ...INBOX_RULE_BREAKS,
   {
     name: 'done-before-the-answer',
     does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',

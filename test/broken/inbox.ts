@@ -25,5 +25,11 @@ export const INBOX: readonly Break[] = [
     does: 'keeps alive the name under which a lost reply has handed out messages',
     breaks: ['P6'],
     patches: [{ file: 'background/deliverer.ts', find: 'if (!wroteNothing(error)) this.#leases.retire(lease)', replace: 'if (!wroteNothing(error)) lease.believed(this.#gateway.world.clock)' }]
+  },
+  {
+    name: 'names-for-ever',
+    does: 'takes messages under one name for as long as it lives',
+    breaks: ['P6'],
+    patches: [{ file: 'gateway/worker-leases.ts', find: 'clock.monotonicMs() - this.#current.drawnAtMs >= WORKER_NAME_MS', replace: 'clock.monotonicMs() - this.#current.drawnAtMs >= Infinity' }]
   }
 ]

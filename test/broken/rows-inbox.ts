@@ -39,5 +39,14 @@ export const INBOX_ROWS: readonly FaultRow[] = [
     client: SENDER,
     test: ['inbox/worker-leases.test.ts', 'messages that were handed out in a reply that was lost'],
     breaks: 'lost-takes-stay-lost'
+  },
+  {
+    fault: 'inbox: database forgets an acknowledged settle (asynchronous failover)',
+    moment: 'its worker lives on',
+    seen: '1, then 1 as the next delivery',
+    record: 'delivering until its worker takes another name, within a minute; then as answered',
+    client: SENDER,
+    test: ['inbox/worker-leases.test.ts', 'a settle that its store has forgotten'],
+    breaks: 'names-for-ever'
   }
 ]

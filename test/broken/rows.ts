@@ -5,6 +5,8 @@
  */
 import type { Need } from '../harness/needs.ts'
 import { DOOR_ROWS } from './door.ts'
+import { INBOX_RULE_ROWS } from './inbox-rules.ts'
+import { INBOX_STORE_ROWS } from './inbox-stores.ts'
 import { INBOX_ROWS } from './rows-inbox.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 
@@ -305,7 +307,9 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     test: ['gateway/unsettled.test.ts', 'another process gives an unsettled answer marked while the arbiter is down'],
     breaks: 'replay-unsettled'
   },
-  ...INBOX_ROWS
+  ...INBOX_ROWS,
+  ...INBOX_STORE_ROWS,
+  ...INBOX_RULE_ROWS
 ]
 
 const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'held by', 'fails without']

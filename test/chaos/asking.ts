@@ -4,13 +4,13 @@
  */
 import { Pool } from 'undici'
 import type { Dispatcher } from 'undici'
+import type { RawHeaders } from '../../src/core/record.ts'
 import type { WireAnswer } from './told.ts'
 
 export interface Ask {
+  readonly method: string
   readonly target: string
-  readonly key: string
-  /** The caller's credential. */
-  readonly scope: string
+  readonly fields: RawHeaders
   readonly body: string
   readonly call: string
   /** When the client leaves without having been answered; null: it stays. */
@@ -33,7 +33,7 @@ export class Door {
 
   async ask (ask: Ask): Promise<Asked> {
     const asking = new Asking()
-    this.#pool.dispatch({ method: 'POST', path: ask.target, body: ask.body, headers: ['Content-Type', 'application/json', 'Authorization', ask.scope, 'Idempotency-Key', ask.key, 'X-Request-Id', ask.call] }, asking)
+    this.#pool.dispatch({ method: ask.method, path: ask.target, body: ask.body, headers: [...ask.fields, 'X-Request-Id', ask.call] }, asking)
     if (ask.leavesAfterMs !== null) asking.leaveAfter(ask.leavesAfterMs)
     return asking.done.promise
   }

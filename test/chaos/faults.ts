@@ -21,6 +21,8 @@ export const FAULTS = {
   'gateway-freeze-short': shape('gateway', true, 2, 200, 1_500),
   'gateway-freeze-long': shape('gateway', true, 2, 2_500, 5_000),
   'gateway-term': shape('gateway', true, 2, 0, 300),
+  // Longer than the lease of an inbox's worker; dealt where a run asks for it.
+  'gateway-freeze-lease': shape('gateway', true, 0, 16_000, 19_000),
 
   'redis-flush': shape('redis', false, 3, 0, 0),
   'redis-kill': shape('redis', false, 1, 100, 2_000),

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { atExit } from '../harness/exit.ts'
 import { pause } from './stores.ts'
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const BREAKER = new URL('../broken/register.ts', import.meta.url).href
 
 export interface SeatOptions {
@@ -25,6 +25,11 @@ export interface SeatOptions {
   readonly onTrouble: (what: string) => void
 }
 
+/** The run's own environment must not configure the gateway. */
+export function ownEnvironment (): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name)))
+}
+
 /** One process: from when to when, and its pauses. */
 export interface Incarnation {
   readonly pid: number
@@ -34,9 +39,9 @@ export interface Incarnation {
 }
 
 /** A process that starts on a machine with everything else going on. */
-const START_MS_MAX = 30_000
+const START_MS_MAX = 90_000
 /** Its own drain (8 s), cut-off (5 s), closing (9 s). */
-const TERM_MS_MAX = 25_000
+const TERM_MS_MAX = 60_000
 
 export class Seat {
   readonly incarnations: Incarnation[] = []
@@ -50,17 +55,19 @@ export class Seat {
   constructor (options: SeatOptions) {
     this.#options = options
     this.log = join(options.directory, `${options.name}.log`)
-    writeFileSync(join(options.directory, `${options.name}.yaml`), options.config)
+    writeFileSync(this.configFile, options.config)
     writeFileSync(this.log, '')
   }
 
   get name (): string { return this.#options.name }
 
+  get configFile (): string { return join(this.#options.directory, `${this.name}.yaml`) }
+
   async start (): Promise<void> {
     const { directory, name, onListening } = this.#options
     const from = readFileSync(this.log).length
     const log = openSync(this.log, 'a')
-    const child = spawn(process.execPath, [...this.#imports(), MAIN, 'serve', '--config', join(directory, `${name}.yaml`), '--data-dir', join(directory, name)], { stdio: ['ignore', log, log], env: this.#environment() })
+    const child = spawn(process.execPath, [...this.#imports(), MAIN, 'serve', '--config', this.configFile, '--data-dir', join(directory, name)], { stdio: ['ignore', log, log], env: this.#environment() })
     closeSync(log)
     this.#child = child
     this.#meant = false
@@ -109,10 +116,8 @@ export class Seat {
     return this.#options.broken === null ? [] : ['--import', BREAKER]
   }
 
-  /** The run's own environment must not configure the gateway. */
   #environment (): NodeJS.ProcessEnv {
-    const own = Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))
-    return { ...Object.fromEntries(own), ...this.#options.broken === null ? {} : { ONCEWAY_BREAK: this.#options.broken } }
+    return { ...ownEnvironment(), ...this.#options.broken === null ? {} : { ONCEWAY_BREAK: this.#options.broken } }
   }
 
   async #port (from: number): Promise<number> {

@@ -1,6 +1,8 @@
 /** `npm run chaos:hunts`: every build that lies on purpose, hunted one after another. Exits 1 if one is not found out. */
 import { DROP_LIES, LIES } from '../broken/breaks.ts'
+import { INBOX_LIES } from '../broken/inbox-lies.ts'
 import { HUNTS } from './emphasis.ts'
+import { huntInbox, INBOX_HUNTS } from './inbox/hunts.ts'
 import { printed } from './report.ts'
 import { runChaos } from './run.ts'
 
@@ -16,10 +18,12 @@ export async function hunt (name: Lie): Promise<string | null> {
   return caught ? null : `nothing was found\n${printed(result)}`
 }
 
+function say (name: string, breaks: readonly string[], wrong: string | null): void {
+  console.log(`${name}: ${wrong ?? `found out, by ${breaks.join(' or ')}`}`)
+  if (wrong !== null) process.exitCode = 1
+}
+
 if (import.meta.main) {
-  for (const name of [...LIES, ...DROP_LIES]) {
-    const wrong = await hunt(name)
-    console.log(`${name}: ${wrong ?? `found out, by ${HUNTS[name].breaks.join(' or ')}`}`)
-    if (wrong !== null) process.exitCode = 1
-  }
+  for (const name of [...LIES, ...DROP_LIES]) say(name, HUNTS[name].breaks, await hunt(name))
+  for (const name of INBOX_LIES) say(name, INBOX_HUNTS[name].breaks, await huntInbox(name))
 }

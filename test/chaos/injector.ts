@@ -34,11 +34,12 @@ export class Injector {
     this.#parts = parts
   }
 
-  /** Resolves when the last fault has been taken away. */
-  async run (plan: readonly PlannedFault[]): Promise<void> {
+  /** Begins no more of them when `isOver`. Resolves when the last fault has been taken away. */
+  async run (plan: readonly PlannedFault[], isOver: () => boolean = () => false): Promise<void> {
     const startedAt = performance.now()
     for (const fault of plan) {
       await pause(Math.max(0, fault.atMs - (performance.now() - startedAt)))
+      if (isOver()) break
       const before = this.#rooms.get(fault.room) ?? Promise.resolve()
       this.#rooms.set(fault.room, before.then(async () => this.#inject(fault)))
     }

@@ -46,7 +46,7 @@ function lateSending (lateMs: number): Partial<Evidence> {
     events: [asked('a', 0), asked('b', 5_000), told('b', 5_200, { kind: 'stored', print: PRINT, execution: 1 }), told('a', lateMs + 100, { kind: 'unknown' })],
     audit: [written(1, 'claimed', 1), written(4_000, 'indeterminate', 1, { by: 'lease' }), written(5_001, 'claimed', 2), written(5_100, 'completed', 2)],
     witnessed: [executed(1, 5_010, 'b', 2), { execution: 1, repliedMs: 5_050, status: 201 }, executed(2, lateMs, 'a', 1)],
-    stamps: [{ atMs: 5_005, call: 'b', attempt: 2, from: 'gateway-0' }, { atMs: lateMs, call: 'a', attempt: 1, from: 'gateway-0' }],
+    stamps: [{ atMs: 5_005, call: 'b', record: 'r', attempt: 2, from: 'gateway-0' }, { atMs: lateMs, call: 'a', record: 'r', attempt: 1, from: 'gateway-0' }],
     rows: [written(0, 'completed', 2)]
   }
 }

@@ -47,7 +47,7 @@ export class Ledger {
     const call = `call-${++this.requests}`
     this.doors.set(call, door)
     this.events.push({ kind: 'asked', atMs: Date.now(), call, record: wish.record, scope: wish.scope, asked: wish.asked })
-    return { target: wish.target, key: wish.key, scope: wish.scope, body: wish.body, call, leavesAfterMs: null }
+    return { method: 'POST', target: wish.target, fields: ['Content-Type', 'application/json', 'Authorization', wish.scope, 'Idempotency-Key', wish.key], body: wish.body, call, leavesAfterMs: null }
   }
 
   /** Returns what was told, in one word. */

@@ -29,7 +29,7 @@ test('what one part draws does not move what another one does', () => {
 
 test('five minutes hold every kind of fault, and as many of each as its cards say', () => {
   const counts = Map.groupBy(plan(7), ({ kind }) => kind)
-  assert.deepEqual(FAULT_KINDS.filter(kind => !counts.has(kind)), [])
+  assert.deepEqual(FAULT_KINDS.filter(kind => FAULTS[kind].cards > 0 && !counts.has(kind)), [])
   const [often, seldom] = [counts.get('redis-flush')?.length ?? 0, counts.get('redis-kill')?.length ?? 0]
   assert.ok(often > seldom, `${often} flushes, ${seldom} kills`)
 })

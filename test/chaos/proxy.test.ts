@@ -202,7 +202,7 @@ async function untroubled (t: TestContext): Promise<Link> {
 }
 
 test('a request is stamped by its head, whatever the spelling of its fields, and only where it begins', () => {
-  const head = Buffer.from('POST /hold/things HTTP/1.1\r\nhost: x\r\nX-Request-Id: call-9\r\nIdempotency-Attempt: 3\r\n\r\n{"amount":1}')
-  assert.deepEqual(stampOf(head, 5, 'gateway-1'), { atMs: 5, call: 'call-9', attempt: 3, from: 'gateway-1' })
+  const head = Buffer.from('POST /hold/things HTTP/1.1\r\nhost: x\r\nX-Request-Id: call-9\r\nOnceway-Key: r-9\r\nIdempotency-Attempt: 3\r\n\r\n{"amount":1}')
+  assert.deepEqual(stampOf(head, 5, 'gateway-1'), { atMs: 5, call: 'call-9', record: 'r-9', attempt: 3, from: 'gateway-1' })
   assert.equal(stampOf(Buffer.from('{"POST ":1}'), 5, 'gateway-1'), null)
 })

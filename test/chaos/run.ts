@@ -4,7 +4,7 @@
  */
 import { hostname } from 'node:os'
 import { readFileSync } from 'node:fs'
-import { readAudit, readRows } from './audit.ts'
+import { installAudit, readAudit, readRows } from './audit.ts'
 import { Customers, HABITS } from './customers.ts'
 import type { Habits } from './customers.ts'
 import type { FaultKind } from './faults.ts'
@@ -18,11 +18,12 @@ import type { PlannedFault } from './plan.ts'
 import { becomeQuiet } from './quiet.ts'
 import type { Quiet } from './quiet.ts'
 import { Random } from './random.ts'
+import { configOf } from './routes.ts'
 import type { Stamp } from './stamps.ts'
 import { absentFrom, TOPOLOGIES } from './topologies/topologies.ts'
 import type { TopologyName } from './topologies/topologies.ts'
 import { startWorld } from './world.ts'
-import type { World } from './world.ts'
+import type { Mode, World } from './world.ts'
 import { readLines } from './witness.ts'
 import type { Pace, WitnessLine } from './witness.ts'
 
@@ -79,13 +80,14 @@ export interface ShownViolation extends Omit<Found, 'invariant'> {
   readonly history: readonly string[]
 }
 
+const ENFORCE: Mode = { upstream: './witness-process.ts', configOf, installAudit }
 const PAUSE_MS = 650
 const NARROW = 6
 
 export async function runChaos (options: ChaosOptions): Promise<ChaosResult> {
   const { seed, gateways, topology = 'plain', emphasis = {}, broken = null } = options
   const fillsDisk = emphasis.plan === undefined && (emphasis.cards === undefined || emphasis.cards['postgres-disk-full'] !== undefined)
-  const world = await startWorld({ seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk })
+  const world = await startWorld({ mode: ENFORCE, seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk })
   try {
     return await new Run(options, world).run()
   } finally {

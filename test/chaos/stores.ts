@@ -34,7 +34,7 @@ export type RedisPart = Pick<ChaosStores, 'redis' | 'redisAt' | 'own' | 'stop'>
 
 export async function startStores (fillsDisk: boolean, startRedisPart: () => Promise<RedisPart> = startOneRedis): Promise<ChaosStores> {
   const disk = fillsDisk ? mountDisk() : 'this run fills no disk'
-  const [postgres, redisPart] = await Promise.all([startPostgresOn(disk), startRedisPart()])
+  const [postgres, redisPart] = await Promise.all([startPostgres(typeof disk === 'string' ? {} : { below: disk.path }), startRedisPart()])
   const database = await postgres.createDatabase('chaos')
   return {
     ...redisPart,
@@ -53,18 +53,6 @@ export async function startStores (fillsDisk: boolean, startRedisPart: () => Pro
 async function startOneRedis (): Promise<RedisPart> {
   const redis = await startRedis()
   return { redis, redisAt: null, own: {}, stop: async () => redis.stop() }
-}
-
-/** The harness puts everything where the system keeps its temporary files, and looks that up when it begins. */
-async function startPostgresOn (disk: Disk | string): Promise<PostgresServer> {
-  if (typeof disk === 'string') return startPostgres()
-  const usual = process.env['TMPDIR']
-  process.env['TMPDIR'] = disk.path
-  // Everything that asks for the directory runs before its first pause.
-  const starting = startPostgres()
-  if (usual === undefined) delete process.env['TMPDIR']
-  else process.env['TMPDIR'] = usual
-  return starting
 }
 
 // ---------------------------------------------------------------- Postgres

@@ -2,47 +2,22 @@
  * The upstream of a run, in a process of its own. Every execution is in its file, and on the disk, before it is answered;
  * many executions share one fsync. It answers well until it is told to misbehave, in one way or in several at once.
  */
-import { closeSync, fdatasync, openSync, write } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { promisify } from 'node:util'
 import { servePart } from './child.ts'
 import { Random } from './random.ts'
 import { ANSWER_WITHIN_MS, LOOKUP_PATH, RESPONSE_BYTES_MAX, UPSTREAM_TIMEOUT_MS } from './routes.ts'
+import { SyncedFile } from './synced-file.ts'
 import type { Misbehaviour, Pace, WitnessLine } from './witness.ts'
 
 const [file = '', seed = '0', given = 'usual'] = process.argv.slice(2)
 let pace = given as Pace
 const random = new Random(Number(seed)).fork('witness')
 const wrong = new Map<Misbehaviour, number>()
-const handle = openSync(file, 'a')
-const writeFully = promisify(write)
-const sync = promisify(fdatasync)
-
-// ---------------------------------------------------------------- the file
-
-let lines: string[] = []
-let synced: Promise<void> | null = null
+const book = new SyncedFile<WitnessLine>(file)
 let executions = 0
-
-/** Resolves when the line is on the disk, with all others that came in the meantime. */
-async function keep (line: WitnessLine): Promise<void> {
-  lines.push(`${JSON.stringify(line)}\n`)
-  // One round may be under way already, and not have this line; the next one has.
-  if (synced !== null) await synced
-  synced ??= flush().finally(() => { synced = null })
-  await synced
-}
-
-async function flush (): Promise<void> {
-  const batch = lines
-  lines = []
-  if (batch.length === 0) return
-  await writeFully(handle, batch.join(''))
-  await sync(handle)
-}
 
 // ---------------------------------------------------------------- one request
 
@@ -62,7 +37,7 @@ async function receive (request: IncomingMessage, response: ServerResponse): Pro
   for await (const chunk of request as AsyncIterable<Buffer>) body.update(chunk)
   const execution = ++executions
   const field = (name: string): string => String(request.headers[name] ?? '')
-  await keep({ execution, record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), call: field('x-request-id'), atMs: Date.now(), scope: field('authorization'), target: request.url ?? '', body: body.digest('base64url') })
+  await book.keep({ execution, record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), call: field('x-request-id'), atMs: Date.now(), scope: field('authorization'), target: request.url ?? '', body: body.digest('base64url') })
   if (!NOT_DONE.has(misbehaviour)) books.set(field('onceway-key'), execution)
   await pause(latencyMs())
   await behave(misbehaviour, execution, request, response)
@@ -145,7 +120,7 @@ async function afterwards (ms: number, ...rest: Parameters<typeof answer>): Prom
 function answerTwice (execution: number, { socket }: IncomingMessage): void {
   const head = (status: string, bytes: number): string => `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`
   const [body, extra] = [`{"execution":${execution}}`, '{"execution":-1}']
-  lines.push(`${JSON.stringify({ execution, repliedMs: Date.now(), status: 201 } satisfies WitnessLine)}\n`)
+  book.note({ execution, repliedMs: Date.now(), status: 201 })
   socket.write(`${head('201 Created', body.length)}${body}${head('200 OK', extra.length)}${extra}`)
 }
 
@@ -153,7 +128,7 @@ async function answer (execution: number, request: IncomingMessage, response: Se
   if (response.destroyed) return
   const target = request.url ?? ''
   // Noted before its first byte: whoever settles it does so later. It needs no fsync; the process is never killed.
-  lines.push(`${JSON.stringify({ execution, repliedMs: Date.now(), status } satisfies WitnessLine)}\n`)
+  book.note({ execution, repliedMs: Date.now(), status })
   const padding = target.includes('large') ? 'x'.repeat(2 * RESPONSE_BYTES_MAX) : ''
   const body = Buffer.from(bodyOf(execution, padding))
   response.writeHead(status, ['Content-Type', 'application/json', 'Content-Length', String(body.length), 'Link', '</a>', 'Link', '</b>', 'Location', `/things/${execution}`, 'Set-Cookie', 's=1', ...target.includes('bodiless') ? ['Idempotency-Policy', 'no-body'] : []])
@@ -175,8 +150,8 @@ const operations = {
   misbehave: (how: Misbehaviour, share: number) => { wrong.set(how, share) },
   behaveAgain: (how: Misbehaviour) => { wrong.delete(how) },
   hurry: () => { pace = 'usual' },
-  flush: async () => { await flush() },
-  close: () => { closeSync(handle) }
+  flush: async () => { await book.flush() },
+  close: () => { book.close() }
 }
 
 export type Witness = typeof operations

@@ -6,12 +6,11 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeDirectory } from '../harness/directory.ts'
 import { Door } from './asking.ts'
-import { installAudit } from './audit.ts'
 import { startPart } from './child.ts'
 import type { Started } from './child.ts'
 import { Seat } from './gateways.ts'
 import type { Network } from './network-process.ts'
-import { configOf } from './routes.ts'
+import type { GatewayConfig } from './routes.ts'
 import type { ChaosStores } from './stores.ts'
 import { TOPOLOGIES } from './topologies/topologies.ts'
 import type { TopologyName } from './topologies/topologies.ts'
@@ -37,7 +36,17 @@ export interface World {
   readonly stop: () => Promise<void>
 }
 
+/** What a run is about: whom the gateways send to, how they are configured, what is noted in their database. */
+export interface Mode {
+  /** The upstream's file, as child.ts starts it. */
+  readonly upstream: string
+  readonly configOf: (config: GatewayConfig) => string
+  /** The tables are there by then: the first gateway has made them. */
+  readonly installAudit: (database: string) => Promise<void>
+}
+
 export interface WorldOptions {
+  readonly mode: Mode
   readonly seed: number
   readonly topology: TopologyName
   readonly gateways: number
@@ -52,7 +61,7 @@ export interface WorldOptions {
 export async function startWorld (options: WorldOptions): Promise<World> {
   const directory = makeDirectory('chaos')
   const [witnessFile, stampsFile] = [join(directory.path, 'witness.jsonl'), join(directory.path, 'stamps.jsonl')]
-  const witness = startPart<Witness>('./witness-process.ts', [witnessFile, String(options.seed), options.pace])
+  const witness = startPart<Witness>(options.mode.upstream, [witnessFile, String(options.seed), options.pace])
   const network = startPart<Network>('./network-process.ts', [stampsFile])
   const stores = await TOPOLOGIES[options.topology].start(options.fillsDisk)
   const upstreamPort = await witness.ask.listen()
@@ -68,7 +77,7 @@ export async function startWorld (options: WorldOptions): Promise<World> {
       doors.push(new Door(await network.ask.open(linked.nameOf('client', number), null, null)))
       await seat.start()
       // The first one has made the tables.
-      if (number === 0) await installAudit(stores.database)
+      if (number === 0) await options.mode.installAudit(stores.database)
     }
   } catch (error) {
     await Promise.allSettled([...seats.map(async seat => seat.kill()), ...ends.map(async end => end())])
@@ -116,7 +125,7 @@ async function seatOf (number: number, { options, directory, stores, network, up
     name,
     directory,
     broken: options.broken,
-    config: configOf({ database: database.href, prepared: stores.prepared, redis: stores.redisAt ?? `url: "redis://127.0.0.1:${redisPort}/0"`, upstream: `http://127.0.0.1:${upstream}`, connections: options.connections }),
+    config: options.mode.configOf({ database: database.href, prepared: stores.prepared, redis: stores.redisAt ?? `url: "redis://127.0.0.1:${redisPort}/0"`, upstream: `http://127.0.0.1:${upstream}`, connections: options.connections }),
     onListening: async port => ask.aim(nameOf('client', number), port),
     onTrouble: what => { trouble.push(what) }
   })

@@ -12,6 +12,7 @@ import type { PostgresServer } from '../harness/postgres.ts'
 import { startProcess } from '../harness/process-gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 import { configOf } from '../e2e/world.ts'
+import { assertRestored, leaveMessages } from './restored-inbox.ts'
 import { LEASE_MS, fileIn, leave, say } from './world.ts'
 
 const WHY = ['--who', 'ada', '--why', 'restored the backup of 03:00']
@@ -95,13 +96,25 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
       [{ epoch: 2, claimed: 0, released: MANY + 1, who: 'ada', why: 'restored the backup of 03:00', dated: true }])
   })
 
+  test('messages that were open are delivered again under numbers of their own, or held', async t => {
+    const url = await database()
+    const store = await storeIn(t, url)
+    await leaveMessages(store.inbox)
+    const bump = async (...flags: readonly string[]) => say(['epoch', 'bump', ...WHY, ...flags], { DATABASE_URL: url })
+    assert.match((await bump('--yes')).err, /1 claims or workers hold leases/)
+    assert.match((await bump('--force')).out, /^5 messages were open: 2 would be held, 3 would be delivered again/m)
+    assert.match((await bump('--force', '--yes')).out, /^5 messages were open: 2 are held, 3 are delivered again/m)
+    assert.deepEqual(await query(url, 'select held::int, again::int from onceway.epochs'), [{ held: 2, again: 3 }])
+    await assertRestored(store.inbox)
+  })
+
   test('while claims hold leases it is refused, and does it all the same with --force', async t => {
     const url = await database()
     const store = await storeIn(t, url)
     const { id } = await leave(store, 'under way', 'claimed')
     const refused = await say(['epoch', 'bump', ...WHY, '--yes'], { DATABASE_URL: url })
     assert.equal(refused.exitCode, 1)
-    assert.match(refused.err, /1 claims hold leases.*stop every gateway.*ends in 1 s at the latest.*--force/)
+    assert.match(refused.err, /1 claims or workers hold leases.*stop every gateway.*ends in 1 s at the latest.*--force/)
     assert.equal((await store.look(id))?.state, 'claimed')
     assert.equal((await say(['epoch', 'bump', ...WHY, '--yes', '--force'], { DATABASE_URL: url })).exitCode, 0)
     assert.equal((await store.look(id))?.state, 'indeterminate')
@@ -126,6 +139,6 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     await writer.query('lock table onceway.records in row exclusive mode')
     const { exitCode, err } = await say(['epoch', 'bump', ...WHY, '--yes'], { DATABASE_URL: url })
     assert.equal(exitCode, 1)
-    assert.match(err, /^onceway: Somebody else is writing records: stop every gateway/)
+    assert.match(err, /^onceway: Somebody else is writing records or messages: stop every gateway/)
   })
 })

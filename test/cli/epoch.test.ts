@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { Token } from '../../src/core/record.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
+import { assertRestored, leaveMessages } from './restored-inbox.ts'
 import { claimOf, directory, leave, say } from './world.ts'
 
 const WHY = ['--who', 'ada', '--why', 'the disk of the night']
@@ -75,6 +76,21 @@ test('a late answer of the owner is still the true one', async t => {
   assert.equal(settled.kind, 'settled')
 })
 
+test('messages that were open are delivered again under numbers of their own, or held', async t => {
+  const [live, dataDir] = [directory(t), directory(t)]
+  const serving = await openSqlite({ dataDir: live, exclusive: true })
+  await leaveMessages(serving.inbox)
+  await serving.close()
+  cpSync(join(live, 'onceway.db'), join(dataDir, 'onceway.db'))
+  const bump = async (...flags: readonly string[]) => (await say(['epoch', 'bump', ...WHY, ...flags, '--data-dir', dataDir])).out
+  assert.match(await bump(), /^5 messages were open: 2 would be held, 3 would be delivered again/m)
+  assert.match(await bump('--yes'), /^5 messages were open: 2 are held, 3 are delivered again/m)
+  assert.deepEqual(rowsOf(dataDir, 'select held, again from epochs'), [{ held: 2, again: 3 }])
+  const store = await openSqlite({ dataDir, exclusive: true })
+  t.after(() => store.close())
+  await assertRestored(store.inbox)
+})
+
 test('the second bump begins the third epoch and finds nothing', async t => {
   const { at } = await backup(t)
   await say(['epoch', 'bump', ...WHY, '--yes', ...at])
@@ -98,5 +114,6 @@ test('it is refused while a gateway serves from the directory, and where there i
 test('it wants to know why, and what to do', async t => {
   const { at } = await backup(t)
   assert.deepEqual((await say(['epoch', 'bump', '--yes', ...at])).exitCode, 2)
+  assert.deepEqual(await say(['epoch', 'bump', '--yes', '--why', ' ', ...at]).then(({ exitCode, err }) => [exitCode, /--why is needed/.test(err)]), [2, true])
   assert.deepEqual((await say(['epoch', ...at])).exitCode, 2)
 })

@@ -93,7 +93,7 @@ test('retry and discard change one message, and say who and why', async () => {
   const [dead, held] = [await desk.leave('e-1', DEAD), await desk.leave('e-2', HELD)]
   const again = await desk.say('retry', text(dead), ...WHY)
   assert.deepEqual([again.exitCode, again.err], [0, ''])
-  assert.equal(again.out, `${text(dead)} waits again. Was: state dead, attempt 1, ATTEMPTS_SPENT HTTP_422. Is: state waiting, attempt 1, ATTEMPTS_SPENT HTTP_422.`)
+  assert.equal(again.out, `${text(dead)} waits again. Was: state dead, attempt 1, ATTEMPTS_SPENT HTTP_422. Is: state waiting, attempt 1, HTTP_422.`)
   assert.equal(JSON.parse((await desk.say('discard', text(held), '--json', ...WHY)).out).state, 'discarded')
   assert.deepEqual([await desk.state(dead), await desk.state(held)], ['waiting', 'discarded'])
   assert.deepEqual(desk.inbox.audits, [{ action: 'retry', id: dead, who: 'ada', why: 'the consumer is mended' }, { action: 'discard', id: held, who: 'ada', why: 'the consumer is mended' }])
@@ -153,7 +153,7 @@ test('what is missing or malformed is exit 2 and changes nothing', async () => {
   const id = await desk.leave('e-1', DEAD)
   for (const argv of [
     [], ['forget'], ['show'], ['show', 'xyz'], ['list', '--state', 'lost'], ['list', '--limit', '0'], ['list', '--limit', '10001'], ['list', '--older-than', '5'], ['list', '--older-than', '0s'], ['list', '--all'],
-    ['retry', text(id)], ['retry', ...WHY], ['retry', text(id), text(id), ...WHY], ['retry', text(id), '--why', 'x'.repeat(513)], ['retry', '--state', 'dead', ...WHY], ['retry', text(id), '--state', 'dead', ...WHY],
+    ['retry', text(id)], ['retry', ...WHY], ['retry', text(id), text(id), ...WHY], ['retry', text(id), '--why', 'x'.repeat(513)], ['retry', text(id), '--why', ' \t'], ['discard', text(id), '--why', 'a reason', '--who', ' '], ['retry', '--state', 'dead', ...WHY], ['retry', text(id), '--state', 'dead', ...WHY],
     ['retry', '--all', ...WHY], ['retry', '--all', text(id), '--state', 'dead', ...WHY], ['retry', '--all', '--route', 'hooks', ...WHY], ['discard', '--all', '--state', 'delivering', ...WHY], ['discard', '--all', '--state', 'dead']
   ]) {
     assert.equal((await desk.say(...argv)).exitCode, 2, argv.join(' '))

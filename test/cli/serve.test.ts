@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
+import { bareEnv } from '../harness/process-gateway.ts'
 import { directory, fileIn } from './world.ts'
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname
@@ -23,8 +24,7 @@ class Onceway {
   readonly #lines: AsyncIterator<string>
 
   constructor (t: TestContext, args: readonly string[], env: Record<string, string> = {}) {
-    const { PATH = '', HOME = '' } = process.env
-    this.process = spawn(process.execPath, [MAIN, ...args], { env: { PATH, HOME, ...QUICK, ...env }, stdio: ['ignore', 'pipe', 'pipe'], cwd: directory(t) })
+    this.process = spawn(process.execPath, [MAIN, ...args], { env: { ...bareEnv(), ...QUICK, ...env }, stdio: ['ignore', 'pipe', 'pipe'], cwd: directory(t) })
     this.ended = new Promise((resolve) => { this.process.once('close', resolve) })
     this.process.stderr?.on('data', (chunk: Buffer) => { this.err += chunk.toString() })
     const { stdout } = this.process

@@ -1,6 +1,5 @@
 /** The command line with a terminal that remembers, and records in an embedded store of its own. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { run } from '../../src/cli/run.ts'
@@ -9,13 +8,14 @@ import type { NewMessage } from '../../src/core/message.ts'
 import type { Claim, SettledState, Settlement, Token } from '../../src/core/record.ts'
 import type { Environment } from '../../src/config/config.ts'
 import type { RecordStore } from '../../src/ports.ts'
+import { QUICKEST } from '../harness/directory.ts'
 
 export const LEASE_MS = 1_000
 
 export interface Said { readonly exitCode: number, readonly out: string, readonly err: string }
 
 export function directory (t: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), 'onceway-cli-'))
+  const path = mkdtempSync(join(QUICKEST, 'onceway-cli-'))
   t.after(() => { rmSync(path, { recursive: true, force: true }) })
   return path
 }

@@ -33,6 +33,15 @@ test('a route that is gone or passes through now orphans its records', (t) => {
   assert.match(said(world, OLD.replace('name: charges', 'name: other').replace('/v1/charges', '/v2')), /there is no such route any more/)
 })
 
+test('a route without the inbox that it had leaves messages behind; one that comes to have one, nothing', (t) => {
+  const world = new ConfigWorld(t)
+  for (const inbox of [fileWith({ policy: '{ mode: inbox }' }), fileWith({ policy: '{ async: allowed }' })]) {
+    assert.match(said(world, OLD, inbox), /^Records of route charges: .*the route has no inbox any more: what waits there is not delivered/)
+    assert.equal(said(world, inbox), '')
+  }
+  assert.equal(said(world, fileWith({ policy: '{ async: allowed }' }), fileWith({ policy: '{ mode: inbox }' })), '')
+})
+
 test('another database orphans everything, another password of it nothing', (t) => {
   const world = new ConfigWorld(t)
   const on = (url: string) => fileWith({ rest: `stores: { postgres: { url: "${url}" } }` })

@@ -6,8 +6,9 @@ import { printConfig } from '../../src/config/print.ts'
 import { verifySignature } from '../../src/core/signature.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
-const SECRET = 'whsec_aHVudGVyMi1odW50ZXIyLWh1bnRlcjI='
-const OTHER = 'whsec_aHVudGVyMi1odW50ZXIyLWh1bnRlcjM='
+const SECRET = 'whsec_aHVudGVyMi1odW50ZXIyLWh1bnRlcjIt'
+const OTHER = 'whsec_aHVudGVyMi1odW50ZXIyLWh1bnRlcjMt'
+const ofBytes = (count: number): string => Buffer.alloc(count, 7).toString('base64')
 const inbox = (verify: string): string => `{ mode: inbox, inbox: { verify: { ${verify} } } }`
 const signed = (verify: string): Parameters<typeof fileWith>[0] => ({ policy: inbox(verify) })
 const HERE = 'routes\\[0\\]\\.idempotency\\.inbox\\.verify'
@@ -15,8 +16,10 @@ const HERE = 'routes\\[0\\]\\.idempotency\\.inbox\\.verify'
 test('verify comes with its defaults; the secrets stand in their order', (t) => {
   const { config } = new ConfigWorld(t).load(fileWith(signed(`scheme: standard-webhooks, secret: ${SECRET}, previousSecret: ${OTHER}`)))
   assert.deepEqual(config.routes[0]?.idempotency?.inbox?.verify, { scheme: 'standard-webhooks', secrets: [SECRET, OTHER], toleranceMs: 300_000, hmac: null })
-  const own = new ConfigWorld(t).load(fileWith(signed('scheme: hmac, secret: hunter2, tolerance: 1m, hmac: { header: X-Our_Signature, prefix: "sha256=" }'))).config
-  const expected = { scheme: 'hmac', secrets: ['hunter2'], toleranceMs: 60_000, hmac: { header: 'x-our_signature', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' } }
+  const own = new ConfigWorld(t).load(fileWith(signed('scheme: hmac, secret: hunter2, hmac: { header: X-Our_Signature, prefix: "sha256=" }'))).config
+  const expected = { scheme: 'hmac', secrets: ['hunter2'], toleranceMs: 300_000, hmac: { header: 'x-our_signature', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' } }
+  assert.equal(new ConfigWorld(t).load(fileWith(signed('scheme: stripe, secret: hunter2, tolerance: 1m'))).config.routes[0]?.idempotency?.inbox?.verify?.toleranceMs, 60_000)
+  for (const bytes of [24, 64, 75]) new ConfigWorld(t).load(fileWith(signed(`scheme: standard-webhooks, secret: whsec_${ofBytes(bytes)}`)))
   assert.deepEqual(own.routes[0]?.idempotency?.inbox?.verify, expected)
   assert.equal(new ConfigWorld(t).load(fileWith({ policy: '{ mode: inbox }' })).config.routes[0]?.idempotency?.inbox?.verify, null)
 })
@@ -61,9 +64,15 @@ const WRONG: ReadonlyArray<readonly [what: string, verify: string, complaint: Re
   ['a secret twice', 'scheme: github, secret: hunter2, previousSecret: hunter2', new RegExp(`^${HERE}\\.previousSecret: is the same as secret$`)],
   ['a secret and its file', 'scheme: github, secret: hunter2, secretFile: nowhere', new RegExp(`^${HERE}\\.secretFile: stands beside secret: give one of the two$`)],
   ['a scheme that nobody knows', 'scheme: gitlab, secret: hunter2', new RegExp(`^${HERE}\\.scheme: `)],
-  ['a Standard Webhooks secret that is no Base64', 'scheme: standard-webhooks, secret: "whsec_hunter2!"', new RegExp(`^${HERE}\\.secret: is no Standard Webhooks secret: whsec_ and Base64$`)],
+  ['a Standard Webhooks secret that is no Base64', 'scheme: standard-webhooks, secret: "whsec_hunter2!"', new RegExp(`^${HERE}\\.secret: is no Standard Webhooks secret: whsec_ and the Base64 of 24 to 75 bytes\\. Where`)],
   ['a Standard Webhooks secret that is nothing', 'scheme: standard-webhooks, secret: whsec_', new RegExp(`^${HERE}\\.secret: is no Standard`)],
   ['a Standard Webhooks key of a pair', 'scheme: standard-webhooks, secret: whpk_aHVudGVyMg==', new RegExp(`^${HERE}\\.secret: is no Standard`)],
+  ['a Standard Webhooks secret that is too short', `scheme: standard-webhooks, secret: whsec_${ofBytes(23)}`, new RegExp(`^${HERE}\\.secret: is no Standard`)],
+  ['a Standard Webhooks secret that is too long', `scheme: standard-webhooks, secret: whsec_${ofBytes(76)}`, new RegExp(`^${HERE}\\.secret: is no Standard`)],
+  ['a secret in another alphabet, which reads as Base64', `scheme: standard-webhooks, secret: ${'0123abcd'.repeat(8)}`, new RegExp(`^${HERE}\\.secret: is no Standard`)],
+  ['a tolerance where no time is signed', 'scheme: github, secret: hunter2, tolerance: 5m', new RegExp(`^${HERE}\\.tolerance: is not used: with scheme github no time is signed$`)],
+  ['the same of shopify', 'scheme: shopify, secret: hunter2, tolerance: 1m', new RegExp(`^${HERE}\\.tolerance: is not used`)],
+  ['the same of hmac', 'scheme: hmac, secret: hunter2, tolerance: 1m, hmac: { header: X-A }', new RegExp(`^${HERE}\\.tolerance: is not used`)],
   ['the same of the one before it', `scheme: standard-webhooks, secret: ${SECRET}, previousSecret: "hunter2 "`, new RegExp(`^${HERE}\\.previousSecret: is no Standard`)],
   ['hmac without its header', 'scheme: hmac, secret: hunter2', new RegExp(`^${HERE}\\.hmac: is missing; scheme hmac needs hmac: \\{ header \\}$`)],
   ['hmac beside another scheme', 'scheme: github, secret: hunter2, hmac: { header: X-A }', new RegExp(`^${HERE}\\.hmac: is not used: scheme is github$`)],

@@ -52,6 +52,8 @@ const WRONG: ReadonlyArray<readonly [what: string, file: Parameters<typeof fileW
   ['a route with another scope', { rest: issuing(), policy: '{ key: { issued: required }, scope: ["header:X-Tenant"] }' }, [/^routes\[0\]\.idempotency\.scope: must be that of issuedKeys/]],
   ['a route with a derived key', { rest: issuing(), policy: '{ key: { issued: required, from: ["header:Idempotency-Key", "json:/id"] } }' }, [/^routes\[0\]\.idempotency\.key\.from: must be header: alone/]],
   ['a key that outlives what it did', { rest: issuing('lifetime: 24h'), policy: REQUIRED }, [/^routes\[0\]\.idempotency\.retention: must be at least five minutes more than issuedKeys\.lifetime \(24h\)/]],
+  ['a key that outlives a message that was given up', { rest: issuing('lifetime: 1h'), policy: '{ mode: inbox, key: { issued: required }, inbox: { deadRetention: 1h } }' }, [/^routes\[0\]\.idempotency\.inbox\.deadRetention: must be at least five minutes more/]],
+  ['one by default', { rest: issuing('lifetime: 40d'), policy: '{ async: allowed, key: { issued: required }, retention: 41d, unknownRetention: 41d }' }, [/^routes\[0\]\.idempotency\.inbox\.deadRetention: must be/]],
   ['a key that outlives an unknown outcome', { rest: issuing('lifetime: 1h'), policy: '{ key: { issued: required }, unknownRetention: 1h }' }, [/^routes\[0\]\.idempotency\.unknownRetention: must be at least five minutes more/]]
 ]
 

@@ -52,6 +52,8 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
   ['a header and a sender differ', '{ profile: relay, key: { from: ["header:Idempotency-Key", cloudevents] } }', /^key\.from: .+ of scope/],
   ['they differ in what is compared', '{ scope: shared, key: { from: ["header:Idempotency-Key", cloudevents] } }', /^key\.from: .+ of fingerprint/],
   ['nobody is called that', '{ key: { from: kafka } }', /^key\.from: "kafka" is no key source; write .+ or a sender: cloudevents, standard-webhooks/],
+  ['a sender is there twice', '{ key: { from: [github, github] } }', /^key\.from: has github twice$/],
+  ['a header is there twice, in other letters', '{ key: { from: ["header:X-Id", "header:x-id"] } }', /^key\.from: has header:x-id twice$/],
   ['a window without content', '{ key: { window: 5m } }', /^key\.window: says nothing/],
   ['a window below two leases', '{ key: { from: "hash:body", window: 20s } }', /^key\.window: must be at least two leases/],
   ['a first sending that may have been forgotten', '{ retention: 9m, key: { from: repeatability } }', /^retention: must be at least ten minutes with repeatability/],

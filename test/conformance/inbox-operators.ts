@@ -6,6 +6,9 @@ import type { InboxStore } from '../../src/ports.ts'
 import { acceptInTurn, againIn, AUDIT, DEAD, DELIVERED, detailOf, EVERYTHING, HELD, LONG_MS, messageOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf } from './inbox-world.ts'
 import type { OpenInbox } from './inbox-world.ts'
 
+/** Longer than any clock is coarse. */
+const AGED_MS = 200
+
 /** Accepted, taken, and settled so; null: left with its worker. */
 async function bring (store: InboxStore, owner: Buffer, fate: Fate | null, over: Parameters<typeof messageOf>[0] = {}): Promise<NewMessage> {
   const message = messageOf(over)
@@ -38,6 +41,20 @@ export function inboxOperators (open: OpenInbox): void {
     await untilAfter(world, SHORT_MS, async () => (await listed({ olderMs: SHORT_MS })).length === 4, 'all to be old enough')
   })
 
+  test('what is asked for again is as young as one that has just been accepted: it has its whole age before it', async t => {
+    const world = await open(t)
+    const { store } = world
+    const owner = await workerOf(store)
+    await bring(store, owner, DEAD)
+    await untilAfter(world, AGED_MS, async () => (await store.list({ ...EVERYTHING, olderMs: AGED_MS })).length === 1, 'it to be old')
+    const beganAtMs = performance.now()
+    assert.equal((await store.retry(EVERYTHING, AUDIT)).length, 1)
+    const { ageMs } = await takeOne(store, owner)
+    assert.ok(ageMs < performance.now() - beganAtMs + AGED_MS / 2, `${ageMs} ms`)
+    const [{ receivedAtMs, settledAtMs } = assert.fail('it is gone')] = await store.list(EVERYTHING)
+    assert.ok(receivedAtMs > 0 && settledAtMs === null, 'though it was received when it was')
+  })
+
   test('a retry delivers again what is dead, held or pausing, with its tries begun anew; what is delivered or under way stays as it is', async t => {
     const { store, audits } = await open(t)
     const owner = await workerOf(store)
@@ -49,6 +66,19 @@ export function inboxOperators (open: OpenInbox): void {
     assert.deepEqual(taken.map(({ token, tries, request }) => ({ attempt: token.attempt, tries, request })), [dead, held, pausing].map(({ request }) => ({ attempt: 2, tries: 1, request })))
     assert.deepEqual([await stateOf(store, delivered), await stateOf(store, underWay)], ['delivered', 'delivering'])
     assert.deepEqual(await audits(), Array.from({ length: 3 }, () => ({ action: 'retry', ...AUDIT })))
+  })
+
+  test('what was given up and is retried says no more that it was: its last error alone stays', async t => {
+    const { store } = await open(t)
+    const owner = await workerOf(store)
+    const dead = (error: string): Fate => ({ kind: 'dead', status: null, error, answer: null })
+    for (const error of ['ATTEMPTS_SPENT HTTP_500', 'TOO_OLD ECONNREFUSED', 'HTTP_422', 'GONE']) await bring(store, owner, dead(error))
+    await bring(store, owner, HELD)
+    const lasting = ['HTTP_500', 'ECONNREFUSED', 'HTTP_422', 'GONE', HELD.kind === 'held' ? HELD.error : null]
+    assert.deepEqual((await store.retry(EVERYTHING, AUDIT)).map(({ error }) => error), lasting)
+    assert.deepEqual((await store.list(EVERYTHING)).map(({ error }) => error), lasting)
+    await store.accept(messageOf({ route: 'other' }))
+    assert.deepEqual((await store.retry({ ...EVERYTHING, route: 'other' }, AUDIT)).map(({ error }) => error), [null])
   })
 
   test('a discard gives up what waits, is dead or held, for good', async t => {

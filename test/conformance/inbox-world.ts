@@ -3,11 +3,13 @@ import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
 import type { Delivery, Fate, MessageDetail, NewMessage } from '../../src/core/message.ts'
-import type { InboxStore } from '../../src/ports.ts'
+import type { InboxStore, RecordStore } from '../../src/ports.ts'
 import { until } from './record-world.ts'
 
 export interface InboxWorld {
   readonly store: InboxStore
+  /** In the same database. */
+  readonly records: Pick<RecordStore, 'insert' | 'settle'>
   /** A second handle on the same database, as another process would have. Absent: the same one. */
   readonly second?: InboxStore
   /** Moves the store's clock. Absent: real time passes. */

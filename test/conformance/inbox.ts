@@ -5,6 +5,7 @@ import { describe, test } from 'node:test'
 import type { Fate } from '../../src/core/message.ts'
 import { inboxGroups } from './inbox-groups.ts'
 import { inboxOperators } from './inbox-operators.ts'
+import { inboxRecords } from './inbox-records.ts'
 import {
   acceptInTurn, againIn, againOf, ANSWER, DEAD, DELIVERED, detailOf, HELD, idsOf, LONG_MS, messageOf, namesOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf
 } from './inbox-world.ts'
@@ -22,6 +23,8 @@ export function inboxConformance (name: string, open: OpenInbox): void {
 }
 
 function accepting (open: OpenInbox): void {
+  inboxRecords(open)
+
   test('what was accepted stands there for everybody, as it came', async t => {
     const { store, second = store } = await open(t)
     const message = messageOf()
@@ -141,6 +144,21 @@ function delivering (open: OpenInbox): void {
     assert.deepEqual(await store.take({ routes: [{ route: 'unasked', places: 0 }], owner }), [])
   })
 
+  test('as many bytes as there is room for, the longest due of all routes first; one too large is waited for, and goes alone', async t => {
+    const { store } = await open(t)
+    const sized = (bytes: number, route = ROUTE) => messageOf({ route, body: 'x'.repeat(bytes) })
+    const [first, second, large, small] = [sized(40), sized(50, 'other'), sized(500, 'other'), sized(10)]
+    await acceptInTurn(store, [first, second, large, small])
+    const owner = await workerOf(store)
+    const routes = [{ route: ROUTE, places: 9 }, { route: 'other', places: 9 }]
+    const take = async (bytes: number, one = false) => namesOf(await store.take({ routes, owner, room: { bytes, one } }))
+    assert.deepEqual(await take(39), [])
+    assert.deepEqual((await take(100)).sort(), idsOf(first, second).sort())
+    assert.deepEqual(await take(499), [], 'what is due later does not go before it')
+    assert.deepEqual(await take(0, true), idsOf(large))
+    assert.deepEqual(await take(10), idsOf(small))
+  })
+
   test('takers at the same moment never get the same message', async t => {
     const { store, second = store } = await open(t)
     await Promise.all(Array.from({ length: RIVALS }, () => store.accept(messageOf())))
@@ -171,6 +189,18 @@ function delivering (open: OpenInbox): void {
       assert.equal(Math.round((expiresAtMs ?? 0) - (settledAtMs ?? 0)), fate.kind === 'delivered' ? LONG_MS : 2 * LONG_MS)
       assert.deepEqual(await takeFrom(store, owner), [])
     }
+  })
+
+  test('a delivery that was none, because it was not sent, is no try; its number is gone all the same', async t => {
+    const { store } = await open(t)
+    const owner = await workerOf(store)
+    await store.accept(messageOf())
+    const first = await takeOne(store, owner)
+    assert.equal(await store.settle(first.token, { kind: 'again', inMs: 0, status: null, error: 'LEASE', counts: false }), true)
+    const second = await takeOne(store, owner)
+    assert.deepEqual([first.tries, first.token.attempt, second.tries, second.token.attempt], [1, 1, 1, 2])
+    assert.equal(await store.settle(second.token, againIn(0)), true)
+    assert.equal((await takeOne(store, owner)).tries, 2)
   })
 
   test('one that is to be sent again is due when its pause is over', async t => {

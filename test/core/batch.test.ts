@@ -22,6 +22,8 @@ function bodiesOf (headers: readonly string[], body: string | Buffer): readonly 
 const ONE = '{ "amount":12.50,\t"id":"a", "big":12345678901234567890, "id":"b","caf\\u00e9":"café" }'
 const TWO = '{"id":"c","deep":[[{"x":"]},{"}],"\\"]"]}'
 
+const DEEP = `${'['.repeat(200)}${']'.repeat(200)}`
+
 describe('what is taken apart', () => {
   test('a CloudEvents batch: each event under the media type of one', () => {
     const batch = split(EVENTS, ` [ ${ONE} ,\n${TWO}\t]\r\n`)
@@ -34,6 +36,10 @@ describe('what is taken apart', () => {
   test('an Event Grid array: each event as an array of one, as it would come alone', () => {
     assert.deepEqual(bodiesOf(GRID, `[${ONE},${TWO}]`), [`[${ONE}]`, `[${TWO}]`])
     assert.equal(bodiesOf(GRID, `[ ${ONE} ]`), 'single')
+  })
+
+  test('an Event Grid array under any media type, or none: its header says what it is', () => {
+    for (const type of [['Content-Type', 'text/plain'], ['Content-Type', 'application/octet-stream'], []]) assert.deepEqual(bodiesOf([...type, 'aeg-event-type', 'Notification'], `[${ONE},${TWO}]`), [`[${ONE}]`, `[${TWO}]`])
   })
 
   test('Records of SQS and its like: each as Records of one', () => {
@@ -61,7 +67,8 @@ describe('what is one', () => {
     ['what is cut off', JSON_TYPE, `[${ONE},`],
     ['what goes on behind its end', JSON_TYPE, `[${ONE}] ${TWO}`],
     ['what is not UTF-8', JSON_TYPE, Buffer.from([0x5b, 0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d, 0x5d])],
-    ['what is too deep', JSON_TYPE, `[{"a":${'['.repeat(200)}${']'.repeat(200)}}]`],
+    ['an object that is too deep, with Records in it', JSON_TYPE, `{"a":${DEEP},"Records":[${ONE},${TWO}]}`],
+    ['a text that is too deep', ['Content-Type', 'text/plain'], `[${DEEP}]`],
     ['nothing', JSON_TYPE, '']
   ]
   for (const [what, headers, body] of WHOLE) test(what, () => { assert.equal(bodiesOf(headers, body), 'single') })
@@ -81,6 +88,9 @@ describe('what is refused', () => {
     ['a batch of CloudEvents that is none', EVENTS, ONE, /no JSON array/],
     ['a batch of CloudEvents that is cut off', EVENTS, `[${ONE},`, /no JSON array/],
     ['a batch of CloudEvents in another format', ['Content-Type', 'application/cloudevents-batch+avro'], `[${ONE}]`, /no JSON array/],
+    ['an array that is too deep', JSON_TYPE, `[${ONE},{"a":${DEEP}}]`, /nested deeper than 128 levels/],
+    ['CloudEvents that are too deep', EVENTS, `[${ONE},{"a":${DEEP}}]`, /nested deeper than 128 levels/],
+    ['Records that are too deep', JSON_TYPE, `{"Records":[${ONE},{"a":${DEEP}}]}`, /nested deeper than 128 levels/],
     ['too many items', JSON_TYPE, many(BATCH_ITEMS_MAX + 1), /more than 1000 items/],
     ['too many bytes of an array', JSON_TYPE, long, /larger than 1048576 bytes/],
     ['too many bytes of CloudEvents', EVENTS, long, /larger than 1048576 bytes/],

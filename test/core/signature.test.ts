@@ -22,8 +22,11 @@ function verify (scheme: VerifyPolicy['scheme'], headers: RawHeaders, { now = NO
   return verifySignature({ scheme, secrets: [CURRENT, PREVIOUS], toleranceMs: TOLERANCE_MS, hmac: null, ...policy }, headers, body, now)
 }
 
+const WHY: ReadonlyArray<readonly [RegExp, string]> = [[/is missing\.$/, 'missing'], [/too old|from the future/, 'untimely'], [/not that of this body/, 'wrong']]
+
 function refused (verified: Verified, why: RegExp): void {
   assert.equal(verified.kind, 'bad')
+  assert.equal(verified.why, WHY.find(([detail]) => detail.test(verified.detail))?.[1] ?? 'malformed')
   assert.match(verified.detail, why)
   assert.match(verified.detail, /^[A-Z][^\n]*\.$/)
   for (const secret of [CURRENT, PREVIOUS]) assert.ok(!verified.detail.includes(secret.slice('whsec_'.length)))

@@ -5,8 +5,7 @@ import type { Row } from '../../src/core/record.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { violationsOf } from '../harness/checker.ts'
 import type { Invariant } from '../harness/checker.ts'
-import type { Scenario } from './scenarios.ts'
-import { SCENARIOS } from './scenarios.ts'
+import { scenarioNamed } from './scenarios.ts'
 import { run } from './simulation.ts'
 import type { Broken, Case } from './simulation.ts'
 import { passing } from './watched.ts'
@@ -36,7 +35,7 @@ const BROKEN: readonly Told[] = [
 
 for (const { name, scenario, broken, breaks, locks = 'kept', diesAfter } of BROKEN) {
   test(`the checker catches ${name}: ${breaks.join(', ')}`, async () => {
-    const sound: Case = { scenario: scenarioOf(scenario), store: 'memory', locks, fault: null }
+    const sound: Case = { scenario: scenarioNamed(scenario), store: 'memory', locks, fault: null }
     const first = await run(sound)
     assert.deepEqual(violationsOf(first.history), [])
     const at = first.calls[0]?.find(({ operation }) => operation === diesAfter)?.number
@@ -44,12 +43,6 @@ for (const { name, scenario, broken, breaks, locks = 'kept', diesAfter } of BROK
     const broke = new Set(violationsOf(history).map(({ invariant }) => invariant))
     assert.deepEqual(breaks.filter(invariant => !broke.has(invariant)), [], `only ${Array.from(broke).join(', ')} broke`)
   })
-}
-
-function scenarioOf (name: string): Scenario {
-  const scenario = SCENARIOS.find(each => each.name === name)
-  if (scenario === undefined) throw new Error(`no scenario ${name}`)
-  return scenario
 }
 
 function claimsUnwritten (records: RecordStore): RecordStore {

@@ -3,8 +3,7 @@
  * gateway opens it after its predecessor's death. SQLite runs either on this thread, which is quick enough for a case
  * a call, or behind its worker, as it is served.
  */
-import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Lapsed, RecordStore } from '../../src/ports.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -13,6 +12,7 @@ import { errorOf, Faulted } from '../../src/store/sqlite/faults.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { revived } from '../../src/store/sqlite/wire.ts'
 import type { Call } from '../../src/store/sqlite/wire.ts'
+import { QUICKEST } from '../harness/directory.ts'
 import type { Timeline } from '../harness/timeline.ts'
 
 export type StoreKind = 'memory' | 'sqlite' | 'sqlite-worker'
@@ -45,7 +45,7 @@ function inMemory (timeline: Timeline): Durable {
 type Open = (dataDir: string, nowMs: () => number) => Promise<Opened>
 
 function inFile (timeline: Timeline, open: Open): Durable {
-  const dataDir = mkdtempSync(join(quickestDirectory(), 'onceway-crash-'))
+  const dataDir = mkdtempSync(join(QUICKEST, 'onceway-crash-'))
   let current: RecordStore | null = null
   const close = async (): Promise<void> => { await current?.close() }
   return {
@@ -58,18 +58,6 @@ function inFile (timeline: Timeline, open: Open): Durable {
       await close()
       rmSync(dataDir, { recursive: true, force: true })
     }
-  }
-}
-
-const SHARED_MEMORY = '/dev/shm'
-
-/** In memory where the system has a place for files there: what a case commits need not outlive the machine. */
-function quickestDirectory (): string {
-  try {
-    accessSync(SHARED_MEMORY, constants.W_OK)
-    return SHARED_MEMORY
-  } catch {
-    return tmpdir()
   }
 }
 

@@ -1,8 +1,10 @@
 /** A gateway that dies, or whose calls fail, at every call in turn: on the memory store, Redis kept and lost. */
 import { test } from 'node:test'
 import { FAULTS } from '../harness/crashing.ts'
-import { runAll } from './cases.ts'
+import { sweeper } from './aside.ts'
 import { SCENARIOS } from './scenarios.ts'
+
+const runAll = sweeper()
 
 for (const scenario of SCENARIOS) {
   test(`${scenario.name}: whatever call the process dies at or loses, the invariants hold and every client gets its answer`, async t => {

@@ -91,6 +91,12 @@ export const SCENARIOS: readonly Scenario[] = [
   scenario('new-life-of-another', { policy: { retentionMs: SHORT_RETENTION_MS }, clients: [client(), client({ body: 'two', startsAtMs: SHORT_RETENTION_MS + SWEPT_MS })], executions: 2 })
 ]
 
+export function scenarioNamed (name: string): Scenario {
+  const found = SCENARIOS.find(each => each.name === name)
+  if (found === undefined) throw new Error(`there is no scenario ${name}`)
+  return found
+}
+
 function scenario (name: string, told: Partial<Omit<Scenario, 'name'>>): Scenario {
   return { name, policy: {}, gateways: 1, clients: [client()], script: () => answer(201, 'keep'), executions: 1, ...told }
 }

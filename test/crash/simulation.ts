@@ -12,6 +12,7 @@ import type { GuardedRoute } from '../../src/core/policy.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
+import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
@@ -155,6 +156,7 @@ class Simulation {
       records: process.records,
       locks: process.locks,
       inbox: new MemoryInbox({ nowMs: () => 0 }),
+      wakes: NO_WAKES,
       marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
@@ -162,6 +164,7 @@ class Simulation {
       random: process.random,
       meter: countingMeter(),
       log: { ...log, error: (fields, message) => { if (message === 'background work failed') this.#trouble.push(`${name}: ${JSON.stringify(fields)}`) } },
+      deliveryLog: { note: () => {} },
       instance: name,
       limits: { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 32 * 1024 * 1024 },
       claimWithinMs: CLAIM_WITHIN_MS,

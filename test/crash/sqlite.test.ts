@@ -3,8 +3,10 @@
  * the next process would. What a living process makes of calls that fail does not depend on the store: memory.test.ts.
  */
 import { test } from 'node:test'
-import { runAll } from './cases.ts'
+import { sweeper } from './aside.ts'
 import { SCENARIOS } from './scenarios.ts'
+
+const runAll = sweeper()
 
 /** One file is one process's. Of the two stories of a second life one is enough where only the store differs. */
 const ALONE = SCENARIOS.filter(({ name, gateways }) => gateways === 1 && name !== 'new-life')

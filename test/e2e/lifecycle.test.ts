@@ -11,7 +11,7 @@ import { call } from '../harness/call.ts'
 import { makeDirectory } from '../harness/directory.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres } from '../harness/postgres.ts'
-import { MAIN, startProcess } from '../harness/process-gateway.ts'
+import { bareEnv, MAIN, startProcess } from '../harness/process-gateway.ts'
 import { CREATED, startWitness } from '../harness/witness.ts'
 import { configOf } from './world.ts'
 
@@ -29,7 +29,7 @@ routes:
 `
 
 function serveOnce (args: readonly string[]): { status: number | null, stderr: string } {
-  const { status, stderr } = spawnSync(process.execPath, [MAIN, 'serve', ...args], { encoding: 'utf8', timeout: 20_000, env: { PATH: process.env['PATH'] } })
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, 'serve', ...args], { encoding: 'utf8', timeout: 20_000, env: bareEnv() })
   return { status, stderr }
 }
 

@@ -16,7 +16,7 @@ import { makeDirectory } from '../harness/directory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres } from '../harness/postgres.ts'
-import { MAIN, startProcess } from '../harness/process-gateway.ts'
+import { bareEnv, MAIN, startProcess } from '../harness/process-gateway.ts'
 import { slow } from '../harness/slow.ts'
 import { CREATED, startWitness } from '../harness/witness.ts'
 import type { Witness } from '../harness/witness.ts'
@@ -191,7 +191,7 @@ describe('what is refused', () => {
     const wrong = fileOf({ upstream: two.url, idempotency: ', answerWithin: soon', more: 'limts: {}' })
     const line = await gateway.reload(wrong)
     assert.equal(line.level, 'error')
-    const checked = spawnSync(process.execPath, [MAIN, 'check', '--config', gateway.file], { encoding: 'utf8', env: { PATH: process.env['PATH'] } })
+    const checked = spawnSync(process.execPath, [MAIN, 'check', '--config', gateway.file], { encoding: 'utf8', env: bareEnv() })
     assert.deepEqual(line['mistakes'], checked.stderr.trim().split('\n').slice(0, -1))
     assert.equal((line['mistakes'] as string[]).length, 2)
     assert.equal((await ask(gateway.url, 'k')).status, 201)
@@ -275,7 +275,7 @@ describe('the signal never ends the process', () => {
     const file = join(directory.path, 'onceway.yaml')
     // Reading a pipe waits for a writer: the process is held where it reads its configuration.
     assert.equal(spawnSync('mkfifo', [file]).status, 0)
-    const child = spawn(process.execPath, [MAIN, 'serve', '--config', file, '--data-dir', join(directory.path, 'store')], { stdio: ['ignore', 'pipe', 'inherit'], env: { PATH: process.env['PATH'] } })
+    const child = spawn(process.execPath, [MAIN, 'serve', '--config', file, '--data-dir', join(directory.path, 'store')], { stdio: ['ignore', 'pipe', 'inherit'], env: bareEnv() })
     const ended = once(child, 'exit')
     t.after(async () => { child.kill('SIGKILL'); await ended; directory.remove() })
     let output = ''

@@ -15,7 +15,7 @@ import { makeDirectory } from '../harness/directory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres } from '../harness/postgres.ts'
-import { MAIN, startProcess } from '../harness/process-gateway.ts'
+import { bareEnv, MAIN, startProcess } from '../harness/process-gateway.ts'
 import { slow } from '../harness/slow.ts'
 import { startWitness } from '../harness/witness.ts'
 import { JudgedLoad, startJudgedWitness } from './judged-load.ts'
@@ -197,7 +197,7 @@ async function serve (t: TestContext, config: string, onWorker: (pid: number) =>
   t.after(() => { directory.remove() })
   const file = join(directory.path, 'onceway.yaml')
   writeFileSync(file, config)
-  const child = spawn(process.execPath, [MAIN, 'serve', '--config', file, '--data-dir', join(directory.path, 'store')], { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: process.env['PATH'] } })
+  const child = spawn(process.execPath, [MAIN, 'serve', '--config', file, '--data-dir', join(directory.path, 'store')], { stdio: ['ignore', 'pipe', 'pipe'], env: bareEnv() })
   t.after(() => { child.kill('SIGKILL') })
   let [stdout, stderr] = ['', '']
   const seen = new Set<number>()

@@ -21,7 +21,7 @@ describe('the example exactly-once', needs('postgres', 'redis'), () => {
     let open: (tenant: string) => Promise<Account>
 
     before(async () => {
-      const database = await (await stage.postgres()).createDatabase('payments')
+      const database = await (await stage.ground.postgres()).createDatabase('payments')
       const query = await stage.database(database)
       await query(SCHEMA)
       const port = await freePort()

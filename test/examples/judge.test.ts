@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { judgePayments } from '../../examples/run/judge-payments.ts'
 import type { Books } from '../../examples/run/judge-payments.ts'
+import { judgeInbox } from '../../examples/run/judge-inbox.ts'
+import type { Arrival, Inbox } from '../../examples/run/judge-inbox.ts'
 import { DUPLICATES_PERCENT_MIN, isRight, judge } from '../../examples/run/judge.ts'
 
 const MESSAGES = Array.from({ length: 100 }, (_, index) => `message ${index}`)
@@ -63,4 +65,37 @@ test('an answer that tells of another payment, or of none, is wrong', () => {
 
 test('a payment that nobody was told of is wrong', () => {
   assert.match(wrongOf({ told: SOUND.told.slice(1) }).join(), /1 payments were never answered/)
+})
+
+const EVENTS = MESSAGES.map((id, index) => ({ id, group: `customer ${index % 10}` }))
+const arrivalOf = (id: string, attempt: string): Arrival => ({ id, key: `key of ${id}`, attempt })
+const [FIRST, LAST] = [EVENTS[0], EVENTS.at(-10)] as [typeof EVENTS[number], typeof EVENTS[number]]
+const ARRIVALS = [arrivalOf(FIRST.id, '1'), ...EVENTS.map(({ id }) => arrivalOf(id, '2'))]
+const judgedInbox = (inbox: Partial<Inbox>) => judgeInbox({ events: EVENTS, arrivals: ARRIVALS, deeds: MESSAGES, duplicates: ENOUGH, dead: 0, ...inbox }, [])
+
+test('an inbox that delivers a message twice, with two numbers, and has it done once: right', () => {
+  const verdict = judgedInbox({})
+  assert.equal(isRight(verdict), true)
+  assert.deepEqual(verdict.remarks, ['1 deliveries came again, each with a number of its own'])
+})
+
+test('a deed that was done with each of two deliveries is one that was executed twice, and one of none is lost', () => {
+  assert.equal(judgedInbox({ deeds: [FIRST.id, ...MESSAGES] }).twice, 1)
+  assert.equal(judgedInbox({ deeds: MESSAGES.slice(1) }).lost, 1)
+})
+
+test('two deliveries with one number are wrong, as is a key that stands for two messages', () => {
+  assert.match(judgedInbox({ arrivals: [...ARRIVALS, arrivalOf(LAST.id, '2')] }).wrong.join(), /1 deliveries had the number of an earlier one/)
+  assert.match(judgedInbox({ arrivals: [...ARRIVALS, { ...arrivalOf(LAST.id, '3'), key: `key of ${FIRST.id}` }] }).wrong.join(), /1 messages came under a key of another one/)
+})
+
+test('a delivery after a later one of its group is wrong, and so is a deed; one of another group is not', () => {
+  assert.match(judgedInbox({ arrivals: [...ARRIVALS, arrivalOf(FIRST.id, '3')] }).wrong.join(), /1 deliveries came after a later one of their group/)
+  assert.match(judgedInbox({ deeds: [LAST.id, ...MESSAGES.filter(id => id !== LAST.id)] }).wrong.join(), /9 deeds were done after a later one of their group/)
+  assert.deepEqual(judgedInbox({ arrivals: ARRIVALS.toReversed(), deeds: MESSAGES.toReversed(), events: EVENTS.map(({ id }) => ({ id, group: null })) }).wrong, [])
+})
+
+test('messages that were given up are wrong, and an inbox that never delivered again has shown nothing', () => {
+  assert.match(judgedInbox({ dead: 2 }).wrong.join(), /2 messages were given up/)
+  assert.match(judgedInbox({ arrivals: ARRIVALS.slice(1) }).wrong.join(), /nothing was ever delivered again/)
 })

@@ -6,7 +6,7 @@ import type { Pointer } from '../../src/core/json-pointer.ts'
 import { call } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { DOWN, firstly, gate, LOST_REPLY, LOST_REQUEST } from '../harness/faulty-store.ts'
-import { countingMeter } from '../harness/gateway.ts'
+import { apiPolicy, countingMeter } from '../harness/gateway.ts'
 import { idOf, startInbox } from './inbox-world.ts'
 
 const OWNER = Buffer.alloc(16, 1)
@@ -28,6 +28,15 @@ test('a request is accepted once, and a duplicate gets the same 202', async t =>
   assert.equal(witness.seen.length, 0)
 })
 
+test('a credential of the gateway\'s own is not stored with a message, nor what a sender puts in its place', async t => {
+  const { url, inbox } = await startInbox(t, { upstream: { requestHeaders: [['X-Consumer-Token', 'of the gateway']] } })
+  await call(url, '/things', { headers: { 'Idempotency-Key': 'k', 'x-consumer-token': 'of the sender' }, body: '{}' })
+  await inbox.alive(OWNER, 60_000)
+  const [delivery] = await inbox.take({ routes: [{ route: 'things', places: 1 }], owner: OWNER })
+  assert.equal(headerValue(delivery?.request.headers ?? [], 'idempotency-key'), 'k')
+  assert.equal(headerValue(delivery?.request.headers ?? [], 'x-consumer-token'), null)
+})
+
 test('what the consumer will get is what came: target, fields and bytes, with the hop of the acceptance', async t => {
   const { url, inbox } = await startInbox(t, { upstream: { requestHeaders: [['X-Consumer', 'one']] } })
   const body = Buffer.from([0, 255, 10, 13])
@@ -39,7 +48,7 @@ test('what the consumer will get is what came: target, fields and bytes, with th
   assert.deepEqual(request?.body, body)
   const value = (name: string): string | null => headerValue(request?.headers ?? [], name)
   assert.deepEqual(['x-own', 'x-consumer', 'content-type', 'idempotency-key', 'via', 'x-forwarded-for', 'onceway-key', 'content-length', 'prefer'].map(value),
-    ['kept', 'one', 'application/octet-stream', 'k', '1.1 onceway', '127.0.0.1', null, null, 'return=minimal'])
+    ['kept', null, 'application/octet-stream', 'k', '1.1 onceway', '127.0.0.1', null, null, 'return=minimal'])
 })
 
 test('another request under the same key is a mismatch, unless the route replays', async t => {
@@ -161,6 +170,31 @@ test('messages with one value are one group, in the order of their acceptance', 
   await inbox.alive(OWNER, 60_000)
   const taken = await inbox.take({ routes: [{ route: 'things', places: 10 }], owner: OWNER })
   assert.deepEqual(taken.map(({ token }) => token.id.toString('hex')).sort(), ['a1', 'b1', 'none'].map(key => idOf(key).toString('hex')).sort())
+})
+
+test('a body in which the order cannot be looked for is refused: it may not go ahead of what has its value', async t => {
+  const { ask, messages } = await startInbox(t, { inbox: { order: { kind: 'json', pointer: readPointer('/account') as Pointer, written: '/account' } }, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 2 * 1024 * 1024 } } })
+  const UNREAD: ReadonlyArray<readonly [what: string, body: string, why: RegExp]> = [
+    ['a byte order mark', '\ufeff{"account":"a"}', /is no JSON in UTF-8/],
+    ['cut off', '{"account":"a"', /is no JSON/],
+    ['something behind its end', '{"account":"a"} x', /is no JSON/],
+    ['a form', 'account=a', /is no JSON/],
+    ['too deep', `{"account":"a","n":${'['.repeat(200)}${']'.repeat(200)}}`, /is nested deeper than 128 levels/],
+    ['too large', `{"account":"a","n":"${'n'.repeat(1024 * 1024)}"}`, /is larger than 1 MiB/]
+  ]
+  for (const [index, [what, body, why]] of UNREAD.entries()) {
+    const refused = await ask(`k${index}`, { body })
+    assert.deepEqual([refused.status, refused.json.code], [400, 'bad-request'], what)
+    assert.match(refused.json.detail, /cannot be looked for: the body .*Nothing was accepted\.$/)
+    assert.match(refused.json.detail, why)
+  }
+  assert.deepEqual(await messages(), [])
+})
+
+test('without a value there is no order: none, null, an empty text, no body', async t => {
+  const { ask, messages } = await startInbox(t, { inbox: { order: { kind: 'json', pointer: readPointer('/account') as Pointer, written: '/account' } } })
+  for (const [index, body] of ['{}', '{"account":null}', '{"account":""}', '[]', ''].entries()) assert.equal((await ask(`k${index}`, { body })).status, 202, body)
+  assert.deepEqual((await messages()).map(({ ordered }) => ordered), [false, false, false, false, false])
 })
 
 test('every acceptance wakes whoever delivers, and no duplicate does', async t => {

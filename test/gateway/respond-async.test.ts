@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { headerValue } from '../../src/core/headers.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -8,6 +9,7 @@ import type { Called } from '../harness/call.ts'
 import { call } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { DOWN, fail, faulty, firstly, gate, LOST_REPLY, LOST_REQUEST } from '../harness/faulty-store.ts'
+import { apiPolicy, countingMeter } from '../harness/gateway.ts'
 import type { GuardedOptions } from '../harness/gateway.ts'
 import { ASYNC, idOf, startAsync } from './inbox-world.ts'
 import type { InboxWorld } from './inbox-world.ts'
@@ -95,6 +97,32 @@ test('while one way is under way in one process, the other is in flight in anoth
   assert.equal((await sent).text, 'done')
   assert.equal((await other.ask('b', { headers: ASYNC })).text, 'done')
   assert.equal((await inbox.list({ limit: 9 })).length, 1)
+})
+
+test('a request without a key that asks for it is a message of its own, every time; without the preference it passes', async t => {
+  const meter = countingMeter()
+  const { url, messages, witness } = await startAsync(t, { world: { meter } })
+  const answers = [await call(url, '/things', { headers: ASYNC, body: 'same' }), await call(url, '/things', { headers: ASYNC, body: 'same' })]
+  assert.deepEqual(answers.map(({ status, headers }) => [status, headers['idempotency-status'], headers['preference-applied']]), [[202, 'accepted', 'respond-async'], [202, 'accepted', 'respond-async']])
+  assert.equal(new Set(answers.map(({ headers }) => headers.location)).size, 2)
+  assert.equal((await messages()).length, 2)
+  assert.equal(meter.counts.get('keyless'), 2)
+  const passed = await call(url, '/things', { headers: { Prefer: 'wait=3' }, body: 'same' })
+  assert.deepEqual([passed.status, passed.headers['idempotency-status'], witness.seen.length], [201, undefined, 1])
+  const refusing = await startAsync(t, { policy: { key: { ...apiPolicy().key, required: true } } })
+  assert.equal((await call(refusing.url, '/things', { headers: ASYNC, body: 'same' })).json.code, 'key-missing')
+})
+
+test('a preference that is applied is taken out, and one that is not goes on as it came', async t => {
+  const { ask, messages, inbox, witness } = await startAsync(t)
+  await ask('now', { headers: { Prefer: 'wait=3, handling=lenient' } })
+  assert.equal(witness.seen[0]?.headers.prefer, 'wait=3, handling=lenient')
+  await ask('later', { headers: { Prefer: 'respond-async, wait=3, handling=lenient' } })
+  assert.equal((await messages()).length, 1)
+  const owner = Buffer.alloc(16, 1)
+  await inbox.alive(owner, 60_000)
+  const [delivery] = await inbox.take({ routes: [{ route: 'things', places: 1 }], owner })
+  assert.equal(headerValue(delivery?.request.headers ?? [], 'prefer'), 'handling=lenient')
 })
 
 // ---------------------------------------------------------------- what a crash leaves behind

@@ -11,6 +11,7 @@ import type { IdempotencyPolicy, VerifyPolicy } from '../../src/core/policy.ts'
 import type { StoredRequest } from '../../src/core/message.ts'
 import { call } from '../harness/call.ts'
 import type { Called } from '../harness/call.ts'
+import { countingMeter } from '../harness/gateway.ts'
 import { ASYNC, startAsync, startInbox } from './inbox-world.ts'
 import type { InboxWorld } from './inbox-world.ts'
 
@@ -57,6 +58,16 @@ test('no signature, another\'s or another body\'s is a 401 and nothing is accept
     assert.match(String(refused.json.detail), /Nothing was accepted\.$/)
   }
   assert.equal((await world.messages()).length, 1)
+})
+
+test('it is counted under which secret a sender signs, and why a signature was refused', async t => {
+  const counted: string[] = []
+  const signature = (route: string, result: string): void => { counted.push(`${route} ${result}`) }
+  const meter = new Proxy(countingMeter(), { get: (target, name) => name === 'signature' ? signature : Reflect.get(target, name) as unknown })
+  const world = await startInbox(t, { inbox: { verify: { ...VERIFY, secrets: [SECRET, 'hunter1'] } }, world: { meter } })
+  const bad = { 'X-Hub-Signature-256': 'sha256=no hex' }
+  for (const headers of [signed('one'), signed('one', 'hunter1'), {}, bad, signed('one', 'hunter3')]) await world.ask('k', { body: 'one', headers })
+  assert.deepEqual(counted, ['current', 'previous', 'missing', 'malformed', 'wrong'].map(result => `things ${result}`))
 })
 
 test('where clients ask for the inbox, a signature is asked of those who do', async t => {
@@ -124,14 +135,82 @@ test('a batch is signed as a whole, and ordered by its events', async t => {
   const unfit = '[{"id":"4","group":"a"},{"id":"5","group":{}}]'
   const refused = await call(world.url, '/things', { headers: { ...JSON_TYPE, ...signed(unfit) }, body: unfit })
   assert.deepEqual([refused.status, refused.json.code, (await world.messages()).length], [400, 'bad-request', 3])
+  assert.match(refused.json.detail, /^Item 1 of the batch: The value by which messages of this route are ordered is no string.*Nothing of this request was accepted\.$/)
 })
 
-test('an inbox without room for all of a batch takes none of it', async t => {
+test('an item whose key has another request behind it is named, and none is accepted, full or not', async t => {
+  const policy: Partial<IdempotencyPolicy> = { ...keyFrom('json:/id'), fingerprint: { of: ['body'], body: 'bytes' } }
+  const world = await startInbox(t, { inbox: { batch: 'split', depthMax: 3 }, policy })
+  const send = async (body: string): Promise<Called> => call(world.url, '/things', { headers: JSON_TYPE, body })
+  const said = /^Item 2 of the batch: Its key has already been used with a different request\. Nothing of this request was accepted\.$/
+  assert.equal((await send('{"id":"1","n":1}')).status, 202)
+  const refused = await send('[{"id":"2"},{"id":"2"},{"id":"1","n":2}]')
+  assert.deepEqual([refused.status, refused.json.code, (await world.messages()).length], [422, 'key-reused', 1])
+  assert.match(refused.json.detail, said)
+  assert.equal((await send('{"id":"2"}')).status, 202)
+  const full = await send('[{"id":"2"},{"id":"2"},{"id":"1","n":2}]')
+  assert.equal(full.status, 422)
+  assert.match(full.json.detail, said)
+  // One alone is told what everybody is told.
+  assert.doesNotMatch((await send('{"id":"1","n":2}')).json.detail, /Item/)
+})
+
+test('what was taken apart is answered in one form, however many messages it came to; what came alone, as everywhere', async t => {
+  const world = await startInbox(t, { inbox: { batch: 'split' }, policy: keyFrom('json:/id') })
+  const send = async (body: string): Promise<Called> => call(world.url, '/things', { headers: JSON_TYPE, body })
+  const told = (id: string) => {
+    const name = recordId('things', 'anonymous', id).toString('base64url')
+    return { id: name, location: `/.well-known/onceway/messages/${name}` }
+  }
+  for (const [body, ids] of [['[{"id":"1"},{"id":"2"},{"id":"1"}]', ['1', '2']], ['[{"id":"1"},{"id":"1"}]', ['1']], ['[{"id":"3"}]', ['3']]] as const) {
+    const { status, json, headers } = await send(body)
+    assert.deepEqual([status, json, headers.location], [202, { messages: ids.map(told) }, undefined], body)
+  }
+  const { json, headers } = await send('{"id":"1"}')
+  assert.deepEqual([json, headers.location], [told('1'), told('1').location])
+})
+
+test('an identity that nobody looks for because the body is too deep, or no JSON, is not said to be missing without a word of why', async t => {
+  const world = await startInbox(t, { inbox: { batch: 'split' }, policy: keyFrom('json:/id') })
+  const deep = `{"id":"1","n":${'['.repeat(200)}${']'.repeat(200)}}`
+  for (const [body, said] of [[deep, /which is not there\. The body is nested deeper than 128 levels, and is not looked into\.$/], [`[${deep}]`, /^The batch is nested deeper than 128 levels/], ['\ufeff{"id":"1"}', /The body is no JSON in UTF-8\.$/], ['{"no":1}', /which is not there\.$/]] as const) {
+    const refused = await call(world.url, '/things', { headers: JSON_TYPE, body })
+    assert.equal(refused.status, 400)
+    assert.match(refused.json.detail, said)
+  }
+})
+
+test('an inbox without room for all of a batch takes none of it, and the sender may come again', async t => {
   const { world, send } = await senderOf(t, SENDERS[2] as Sender, { inbox: { depthMax: 2 } })
   const { event, together } = SENDERS[2] as Sender
-  assert.equal((await send(together(event('1'), event('2'), event('3')))).status, 503)
-  assert.deepEqual(await world.messages(), [])
-  assert.equal((await send(together(event('1'), event('2')))).status, 202)
+  assert.equal((await send(together(event('1')))).status, 202)
+  const full = await send(together(event('2'), event('3')))
+  assert.deepEqual([full.status, full.json.code, full.headers['retry-after'], (await world.messages()).length], [503, 'overloaded', '1', 1])
+  assert.equal((await send(together(event('1'), event('2')))).status, 503)
+  assert.equal((await send(together(event('1')))).status, 202, 'what it has it has')
+})
+
+test('a batch of more events or bytes than the inbox ever holds is told so, and not to come again', async t => {
+  const { event, together } = SENDERS[2] as Sender
+  const batch = together(event('1'), event('2'), event('3'))
+  for (const inbox of [{ depthMax: 2 }, { bytesMax: batch.length / 2 }]) {
+    const { world, send } = await senderOf(t, SENDERS[2] as Sender, { inbox })
+    const refused = await send(batch)
+    assert.deepEqual([refused.status, refused.json.code, refused.headers['retry-after']], [413, 'request-too-large', undefined])
+    assert.match(String(refused.json.detail), /Send fewer at once\. Nothing was accepted\.$/)
+    assert.deepEqual(await world.messages(), [])
+    assert.equal((await send(together(event('1')))).status, 202)
+    assert.equal(world.gateway.buffered.held, 0)
+  }
+})
+
+test('a batch that was taken before its route\'s bound was lowered gets its 202 again', async t => {
+  const { event, together } = SENDERS[2] as Sender
+  const batch = together(event('1'), event('2'), event('3'))
+  const before = await senderOf(t, SENDERS[2] as Sender)
+  assert.equal((await before.send(batch)).status, 202)
+  const lowered = await senderOf(t, SENDERS[2] as Sender, { inbox: { depthMax: 2 }, shared: before.world.inbox })
+  assert.equal((await lowered.send(batch)).status, 202)
 })
 
 test('what was held for a batch is given back', async t => {

@@ -83,6 +83,14 @@ for (const { name, asking, event, together, alone, type, missing } of SENDERS) {
   })
 }
 
+test('Event Grid under another media type is a batch all the same, and never passes', t => {
+  const asking = { from: 'eventgrid', headers: ['Content-Type', 'text/plain', 'aeg-event-type', 'Notification'] }
+  const body = '[{"id":"1"},{"id":"2"}]'
+  const several = split(t, body, asking)
+  assert.deepEqual(several.kind === 'several' ? several.messages.map(({ key }) => key) : several.kind, ['eventgrid:1', 'eventgrid:2'])
+  assert.match(refusal(split(t, body, { ...asking, batch: 'refuse' })), /^key-invalid: The request holds 2 events/)
+})
+
 test('one event with a key of its own and two contents is refused, where contents are compared', t => {
   const body = '[{"id":"1","n":1},{"id":"2"},{"id":"1","n":2}]'
   const asking = { from: 'json:/id', headers: JSON_TYPE }
@@ -129,4 +137,11 @@ test('batch: split needs a key that is in the body', t => {
   const file = (from: string): string => fileWith({ match: '{ path: "/:id" }', policy: `{ profile: relay, mode: inbox, inbox: { batch: split }, key: { from: ${from} }, scope: shared }` })
   for (const from of ['github', '"header:X-Id"', '["query:id", "template:{header:X-A}-{path:id}"]']) assert.match(world.complaints(file(from)).join(), /^routes\[0\]\.idempotency\.inbox\.batch: cannot be split: no source of key\.from is in the body/)
   for (const from of ['cloudevents', 'eventgrid', '"hash:body"', '["header:X-Id", "json:/id"]', '"template:{header:X-A}-{json:/id}"']) world.load(file(from))
+})
+
+test('batch: split needs an inbox that has room for two', t => {
+  const world = new ConfigWorld(t)
+  const file = (depth: number): string => fileWith({ policy: `{ profile: relay, mode: inbox, inbox: { batch: split, maxDepth: ${depth} }, key: { from: "json:/id" }, scope: shared }` })
+  assert.deepEqual(world.complaints(file(1)), ['routes[0].idempotency.inbox.maxDepth: must be at least 2 with batch: split: no two events would ever be taken together'])
+  world.load(file(2))
 })

@@ -134,9 +134,10 @@ function installWithApt (packages: string[]): boolean {
   // RUNLEVEL=1: invoke-rc.d starts no service, so that the installation leaves no system instance running.
   const env = { ...process.env, RUNLEVEL: '1', DEBIAN_FRONTEND: 'noninteractive' }
   const options = { env, stdio: 'ignore', timeout: 300_000 } as const
-  spawnSync('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=240', 'update'], options)
-  const { status } = spawnSync('apt-get', ['-q', '-y', '-o', 'DPkg::Lock::Timeout=240', '--no-install-recommends', 'install', ...packages], options)
-  return status === 0
+  const apt = (...args: string[]): boolean => spawnSync('apt-get', ['-q', '-y', '-o', 'DPkg::Lock::Timeout=240', ...args], options).status === 0
+  const install = (): boolean => apt('--no-install-recommends', 'install', ...packages)
+  // What the lists say may be old, or nothing: they are asked for anew if it does not work without.
+  return install() || (apt('update'), install())
 }
 
 /** `docker` may be on the path without an engine behind it. */

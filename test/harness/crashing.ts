@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { StoreUnavailable } from '../../src/errors.ts'
-import type { Clock, LockStore, Random, RecordStore, Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
+import type { Clock, InboxStore, LockStore, Random, RecordStore, Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
 import type { Timeline } from './timeline.ts'
 
 /**
@@ -16,7 +16,8 @@ import type { Timeline } from './timeline.ts'
 export const FAULTS = ['before', 'after', 'refused', 'lost', 'late', 'slow'] as const
 export type Fault = typeof FAULTS[number]
 
-export type Port = 'records' | 'locks' | 'upstream'
+export type Port = 'records' | 'locks' | 'inbox' | 'upstream'
+type StorePort = Exclude<Port, 'upstream'>
 export interface Call { readonly number: number, readonly port: Port, readonly operation: string, readonly atMs: number }
 /** null: the call goes through. */
 export type Plan = (call: Call) => Fault | null
@@ -34,6 +35,8 @@ export interface ProcessOptions {
   readonly timeline: Timeline
   readonly records: RecordStore
   readonly locks: LockStore
+  /** None: nobody asks for it. */
+  readonly inbox?: InboxStore
   readonly upstream: Upstream
   readonly plan: Plan
   /** Where this process's monotonic clock began. */
@@ -44,6 +47,7 @@ export class CrashingProcess {
   readonly name: string
   readonly records: RecordStore
   readonly locks: LockStore
+  readonly inbox: InboxStore | null
   readonly upstream: Upstream
   readonly clock: Clock
   readonly random: Random
@@ -64,6 +68,7 @@ export class CrashingProcess {
     this.#dies = resolve
     this.records = this.#wired('records', options.records)
     this.locks = this.#wired('locks', options.locks)
+    this.inbox = options.inbox === undefined ? null : this.#wired('inbox', options.inbox)
     this.upstream = { send: (request, maySend) => this.#send(request, maySend), close: async () => {} }
     this.clock = {
       monotonicMs: () => timeline.nowMs + originMs,
@@ -94,7 +99,7 @@ export class CrashingProcess {
 
   // -------------------------------------------------------------- the stores
 
-  #wired<Store extends RecordStore | LockStore> (port: 'records' | 'locks', store: Store): Store {
+  #wired<Store extends RecordStore | LockStore | InboxStore> (port: StorePort, store: Store): Store {
     return new Proxy(store, {
       get: (target, property) => {
         const member: unknown = Reflect.get(target, property, target)
@@ -109,7 +114,7 @@ export class CrashingProcess {
     })
   }
 
-  async #call (port: 'records' | 'locks', operation: string, apply: () => Promise<unknown>): Promise<unknown> {
+  async #call (port: StorePort, operation: string, apply: () => Promise<unknown>): Promise<unknown> {
     if (!this.#alive) return never()
     const { timeline } = this.#options
     const fault = this.#next(port, operation)
@@ -199,9 +204,9 @@ async function settledly (work: Promise<unknown>): Promise<() => unknown> {
   }
 }
 
-/** How a port says that a call failed: the arbiter rejects, the fast path never does. */
-export function failure (port: 'records' | 'locks', operation: string, inDoubt: boolean): unknown {
-  if (port === 'records') throw new StoreUnavailable('simulated', operation, inDoubt)
+/** How a port says that a call failed: the arbiter rejects, for records and messages; the fast path never does. */
+export function failure (port: StorePort, operation: string, inDoubt: boolean): unknown {
+  if (port !== 'locks') throw new StoreUnavailable('simulated', operation, inDoubt)
   switch (operation) {
     case 'lock': return { kind: 'unavailable' }
     case 'swap':

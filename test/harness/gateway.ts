@@ -22,6 +22,7 @@ import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
 import type { Log, Meter } from '../../src/ports.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
+import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
@@ -116,6 +117,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     records: new MemoryStore({ nowMs }),
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
+    wakes: NO_WAKES,
     marks: new RouteMarks((changes.clock ?? SYSTEM_CLOCK).monotonicMs, false),
     upstream: new UndiciUpstream(upstreams),
     tokens: new JoseVerifier(),
@@ -123,6 +125,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     random: SYSTEM_RANDOM,
     meter: countingMeter(),
     log: SILENT,
+    deliveryLog: { note: () => {} },
     instance: 'test',
     probed: probedRoutes(routes),
     inboxes: inboxRoutes(routes),

@@ -1,6 +1,6 @@
 /**
- * A real Postgres for one test file: on a free port of 127.0.0.1, in a temporary directory, with fsync on as in earnest,
- * never as root, never a system's instance. TEST_DATABASE_URL points to another one, which then is only given databases.
+ * A real Postgres for one test file: on a free port of 127.0.0.1, in a temporary directory (in memory, if there is room), with
+ * fsync on as in earnest, never as root, never a system's instance. TEST_DATABASE_URL points to another one, which then is only given databases.
  */
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -44,21 +44,23 @@ const SETTINGS = ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directo
 export interface PostgresServerOptions {
   /** Over {@link SETTINGS}: name to value, as in postgresql.conf. For measurements; tests are content with little. */
   readonly settings?: Readonly<Record<string, string>>
+  /** Where its directory is made; for measurements, a disk's. */
+  readonly below?: string
 }
 
-export async function startPostgres ({ settings = {} }: PostgresServerOptions = {}): Promise<PostgresServer> {
+export async function startPostgres ({ settings = {}, below }: PostgresServerOptions = {}): Promise<PostgresServer> {
   const given = process.env.TEST_DATABASE_URL
   const more = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   if (given && more.length > 0) throw new Error('TEST_DATABASE_URL names a server whose settings are not ours to choose')
   if (given) return givenServer(given)
   const source = findServer('postgres')
   if (source.kind === 'none') throw new Error(source.why)
-  return source.kind === 'docker' ? startContainer(more) : startBinaries(source.directory, more)
+  return source.kind === 'docker' ? startContainer(more) : startBinaries(source.directory, below, more)
 }
 
-async function startBinaries (binaries: string, more: readonly string[]): Promise<PostgresServer> {
+async function startBinaries (binaries: string, below: string | undefined, more: readonly string[]): Promise<PostgresServer> {
   const user = unprivilegedUser()
-  const directory = makeDirectory('postgres')
+  const directory = makeDirectory('postgres', below)
   const cluster = join(directory.path, 'data')
   cpSync(template(binaries, user), cluster, { recursive: true })
   chmodSync(cluster, 0o700)
@@ -122,7 +124,8 @@ function template (binaries: string, user: User | undefined): string {
 }
 
 function makeTemplate (binaries: string, user: User | undefined, made: string) {
-  const directory = makeDirectory('initdb')
+  // Renamed at the end, which goes no further than one file system.
+  const directory = makeDirectory('initdb', tmpdir())
   const password = join(directory.path, 'password')
   writeFileSync(password, PASSWORD)
   own(directory, password, user)
@@ -201,7 +204,7 @@ async function createDatabase (url: string, name: string): Promise<string> {
 
 /** One statement on a connection of its own. */
 export async function query (url: string, text: string): Promise<Array<Record<string, unknown>>> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 })
   client.on('error', () => {})
   try {
     await client.connect()

@@ -112,6 +112,12 @@ function brokenArgs (): string[] {
   return process.env.ONCEWAY_BREAK === undefined ? [] : ['--import', REGISTER]
 }
 
+/** Of the test's environment the least that a gateway needs; the cache spares it half of its start. */
+export function bareEnv (): Record<string, string> {
+  const { PATH = '', HOME = '', NODE_COMPILE_CACHE } = process.env
+  return { PATH, HOME, ...NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE } }
+}
+
 /** The test's own environment must not configure the gateway. */
 function cleanEnv (): Record<string, string> {
   return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => value !== undefined && !/^(ONCEWAY_(?!BREAK$)|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))) as Record<string, string>

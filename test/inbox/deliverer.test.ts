@@ -22,7 +22,7 @@ test('a message is delivered as it was accepted, with its id and which delivery 
   const { state, status, answer, attempt } = await detail(store, 'one')
   assert.deepEqual([state, status, attempt, answer?.headers, answer?.body.toString()], ['delivered', 201, 1, ['Content-Type', 'text/plain', 'Location', '/1'], 'done'])
   assert.deepEqual([...worker.counts], [['delivered', 1]])
-  const line = worker.log.lines.find(each => each.message === 'message delivered')
+  const line = worker.log.lines.find(each => each.message === 'delivered')
   assert.deepEqual([line?.level, line?.['record'], line?.['status'], line?.['tries'], line?.['requestId']], ['info', id, 201, 1, 'r-one'])
 })
 
@@ -36,7 +36,7 @@ test('a slow consumer never has more at once than the route says, and gets every
   assert.deepEqual([await states(store), consumer.mostUnderWay, consumer.asked.length], [{ delivered: 30 }, 4, 30])
 })
 
-test('a consumer that is down for two minutes is asked little, and drains afterwards without a stampede', async t => {
+test('a consumer that was down is found again within a second, and begins with one, then two more', async t => {
   const OUTAGE_MS = 120_000
   const store = shared()
   const { clock } = store
@@ -78,6 +78,22 @@ test('the rate of a route is not exceeded', async t => {
   await store.clock.advance(2_000)
   const count = consumer.asked.length
   assert.ok(count >= 38 && count <= 44, `${count} in two seconds`)
+})
+
+test('a rate that a reload gives to a route counts from the next look: what was delivered without one owes nothing and opens nothing', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, async () => { await after(store.clock, 20); return says(204) })
+  const worker = startWorker(t, store, consumer, { routes: [inboxRoute({ concurrency: 8 })] })
+  await accept(store, worker, ...many(40))
+  await store.clock.advance(150)
+  assert.equal(consumer.asked.length, 40)
+  const { limits, longestLeaseMs, probed } = worker.gateway.world
+  worker.gateway.become({ limits, longestLeaseMs, probed, inboxes: inboxRoutes([inboxRoute({ concurrency: 8, ratePerSecond: 10 })]) })
+  await accept(store, worker, ...Array.from({ length: 60 }, (_, index) => message(`later ${index}`)))
+  await store.clock.advance(2_000)
+  const count = consumer.asked.length - 40
+  assert.ok(count >= 18 && count <= 22, `${count} in two seconds`)
+  assert.equal(consumer.mostUnderWay, 8)
 })
 
 test('a group is delivered in its order: the next waits behind a retry, other groups do not', async t => {
@@ -167,17 +183,30 @@ test('a message for which the gateway\'s buffers have no room waits, and is not 
   assert.deepEqual([await states(store), worker.gateway.buffered.held], [{ delivered: 4 }, 0])
 })
 
-test('where the buffers have room for one message at a time, every route has its turn', async t => {
+test('where the buffers have room for one message at a time, the longest due goes first, of whatever route', async t => {
   const store = shared()
   const { clock } = store
   const consumer = new Consumer(clock, async () => { await after(clock, 100); return says(204) })
-  const names = ['a', 'b', 'c']
   const keep = { statuses: new Map(), body: true, requestBytesMax: 1_000, responseBytesMax: 1_000, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
   const limits = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_500, unsettledBytes: 1024, recentBytes: 0 }
-  const worker = startWorker(t, store, consumer, { routes: names.map(name => inboxRoute({}, { keep }, undefined, name)), world: { limits } })
-  await accept(store, worker, ...names.flatMap(name => [1, 2, 3].map(number => message(`${name}${number}`, { route: name }))))
+  const worker = startWorker(t, store, consumer, { routes: ['a', 'b', 'c'].map(name => inboxRoute({}, { keep }, undefined, name)), world: { limits } })
+  const names = ['a1', 'b1', 'c1', 'a2', 'b2', 'c2', 'a3']
+  await accept(store, worker, ...names.map(name => message(name.padEnd(700), { route: name.slice(0, 1) })))
   await clock.advance(6_000)
-  assert.deepEqual([await states(store), new Set(consumer.texts.slice(0, 5).map(([name]) => name)).size], [{ delivered: 9 }, 3])
+  assert.deepEqual([await states(store), consumer.mostUnderWay, worker.gateway.buffered.held], [{ delivered: names.length }, 1, 0])
+  assert.deepEqual(consumer.texts.map(text => text.trim()), names)
+})
+
+test('routes that have nothing take no places from one that has: room is for the bytes that there are', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, async () => { await after(store.clock, 10); return says(204) })
+  const keep = { statuses: new Map(), body: true, requestBytesMax: 1_000_000, responseBytesMax: 1_000, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
+  const limits = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 3_000_000, unsettledBytes: 1024, recentBytes: 0 }
+  const idle = Array.from({ length: 20 }, (_, index) => `idle${index}`)
+  const worker = startWorker(t, store, consumer, { routes: [...idle, 'busy'].map(name => inboxRoute({}, { keep }, undefined, name)), world: { limits } })
+  await accept(store, worker, ...many(40).map(each => ({ ...each, about: { ...each.about, route: 'busy' } })))
+  await store.clock.advance(500)
+  assert.deepEqual([await states(store), consumer.mostUnderWay], [{ delivered: 40 }, 4])
 })
 
 test('a reload: messages go where their route leads now, with its fields; those of a route that is gone stay', async t => {

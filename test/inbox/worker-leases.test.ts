@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreUnavailable } from '../../src/errors.ts'
-import { WORKER_LEASE_MS } from '../../src/gateway/worker-leases.ts'
+import { WORKER_LEASE_MS, WORKER_NAME_MS } from '../../src/gateway/worker-leases.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { InboxStore } from '../../src/ports.ts'
 import { accept, after, Consumer, detail, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
@@ -54,6 +54,21 @@ test('a lease that ended before the first byte: nothing is sent under it, and wh
     await store.clock.advance(RECOVERED_MS)
     assert.deepEqual(consumer.asked.map(({ attempt }) => attempt), [2], kind)
   }
+})
+
+test('what was taken and not sent, for reasons of ours, is no try of a message', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, ({ attempt }) => says(attempt === 3 ? 204 : 500))
+  const { promise, resolve } = Promise.withResolvers<void>()
+  consumer.queued = promise
+  const worker = startWorker(t, store, consumer, { routes: [inboxRoute({ attemptsMax: 2 })] })
+  await accept(store, worker, message('one'))
+  await store.clock.advance(10)
+  store.clock.suspend(WORKER_LEASE_MS)
+  consumer.queued = Promise.resolve()
+  resolve()
+  await store.clock.advance(RECOVERED_MS)
+  assert.deepEqual([consumer.asked.map(({ attempt }) => attempt), (await detail(store, 'one')).state], [[2, 3], 'delivered'])
 })
 
 test('a name whose lease was over begins nothing any more, even if the store takes its next sign of life', async t => {
@@ -193,4 +208,53 @@ test('a delivery that outlasts the drain is broken off; another process has it a
   await store.clock.advance(2_500)
   await ending.end()
   assert.deepEqual(consumer.asked.map(({ text, attempt }) => [text, attempt]), [['one', 2]])
+})
+
+test('a settle that its store has forgotten (a failover) leaves nothing stuck under a worker that lives: the message comes again', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock)
+  let forgets = true
+  const forgetful = between('settle', inbox => async (token, fate) => {
+    if (!forgets) return inbox.settle(token, fate)
+    forgets = false
+    return true
+  })
+  const worker = startWorker(t, store, consumer, { between: forgetful })
+  await accept(store, worker, message('first', { group: 'a' }), message('next', { group: 'a' }))
+  await store.clock.advance(10)
+  assert.deepEqual([(await detail(store, 'first')).state, worker.counts.get('delivered')], ['delivering', 1])
+  await store.clock.advance(WORKER_NAME_MS + RECOVERED_MS)
+  assert.deepEqual(consumer.asked.map(({ text, attempt }) => [text, attempt]), [['first', 1], ['first', 2], ['next', 1]])
+  assert.deepEqual(await states(store), { delivered: 2 })
+})
+
+test('a worker takes another name now and then; what is under way under the old one is kept, and ends as it would', async t => {
+  const store = shared()
+  const names = new Set<string>()
+  const long = new Consumer(store.clock, async ({ text }) => { await after(store.clock, text === 'long' ? 3 * WORKER_NAME_MS : 1); return says(204) })
+  const worker = startWorker(t, store, long, { routes: [patient()], between: between('alive', inbox => async (owner, ms) => { names.add(owner.toString('hex')); await inbox.alive(owner, ms) }) })
+  startWorker(t, store, new Consumer(store.clock, () => assert.fail('nobody takes it over')), { routes: [patient()] })
+  await accept(store, worker, message('long'))
+  await store.clock.advance(2.5 * WORKER_NAME_MS)
+  assert.equal(names.size, 3)
+  await store.clock.advance(WORKER_NAME_MS)
+  assert.deepEqual([long.texts, await states(store), worker.counts.get('delivered')], [['long'], { delivered: 1 }, 1])
+  assert.deepEqual(worker.log.lines.filter(({ level }) => level === 'warn'), [])
+})
+
+test('a settle whose reply was lost was this delivery\'s all the same, and is told as what it came to', async t => {
+  for (const [status, result, state] of [[204, 'delivered', 'delivered'], [410, 'dead', 'dead'], [500, 'again', 'waiting']] as const) {
+    const store = shared()
+    let lost = false
+    const lossy = between('settle', inbox => async (token, fate) => {
+      const settled = await inbox.settle(token, fate)
+      if (lost) return settled
+      lost = true
+      throw new StoreUnavailable('memory', 'settle', true)
+    })
+    const worker = startWorker(t, store, new Consumer(store.clock, ({ attempt }) => attempt === 1 ? says(status) : null), { between: lossy })
+    await accept(store, worker, message('one'))
+    await store.clock.advance(500)
+    assert.deepEqual([Object.fromEntries(worker.counts), (await detail(store, 'one')).state], [{ [result]: 1 }, state])
+  }
 })

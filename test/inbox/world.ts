@@ -12,6 +12,7 @@ import { inboxRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { InboxStore, Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
+import { wakesThrough } from '../../src/store/inbox-wakes.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
@@ -141,6 +142,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     marks: new RouteMarks(clock.monotonicMs, false),
     locks,
     inbox: reached,
+    wakes: wakesThrough(locks),
     upstream,
     tokens: { verify: async () => ({ kind: 'invalid' }) },
     clock,
@@ -148,6 +150,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     random: { bytes: size => size === 4 ? Buffer.alloc(4, 255) : SYSTEM_RANDOM.bytes(size) },
     meter: { ...countingMeter(), delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) }, deliveryTries: () => {}, settleRetried: () => {}, unresolved: () => {} },
     log,
+    deliveryLog: { note: line => { log.info(line, line.result) } },
     instance: 'test',
     probed: new Map(),
     inboxes: inboxRoutes(routes),

@@ -3,6 +3,7 @@
  * and whether it searched everything: a search that was cut short and found nothing has shown nothing.
  */
 import { execFile } from 'node:child_process'
+import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findTool } from '../harness/binaries.ts'
@@ -70,7 +71,7 @@ function definitionsOf ({ define }: Search): string[] {
 }
 
 async function inDirectory<Result> ({ name }: Search, work: (cwd: string) => Promise<Result>): Promise<Result> {
-  const directory = makeDirectory('model')
+  const directory = makeDirectory('model', tmpdir())
   try {
     return await work(directory.path)
   } catch (error) {

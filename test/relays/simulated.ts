@@ -11,6 +11,7 @@ import { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import { replyTo } from '../../src/http/answer.ts'
 import type { Clock } from '../../src/ports.ts'
+import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { LateInbox } from '../../src/store/late-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
@@ -105,6 +106,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
   return new Gateway({
     ...stores,
     inbox: new LateInbox('memory'),
+    wakes: NO_WAKES,
     marks: new RouteMarks(() => 0, false),
     upstream: consumer,
     // Every token of the test is this sender's.
@@ -113,6 +115,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     random: { bytes: size => createHash('sha256').update(`${name} ${++drawn}`).digest().subarray(0, size) },
     meter: countingMeter(),
     log: SILENT,
+    deliveryLog: { note: () => {} },
     instance: name,
     limits: { executions: 100, waiters: 100, bufferedBytes: 16 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024, inFlightPerScope: 0 },
     claimWithinMs: 2_000,

@@ -9,6 +9,17 @@ import { breakNamed, LIES } from '../broken/breaks.ts'
 import { PROBES } from '../broken/probes.ts'
 
 const SCHEDULES_MAX = 10_000
+/**
+ * Where the rarer ones were seen first: the search begins a little before, and takes a second instead of ten. Whatever changes
+ * the schedules moves these places, and costs nothing but time.
+ */
+const BEGINS_AT: Readonly<Record<string, number>> = {
+  'ignore-lease': 780,
+  'reread-in-doubt': 450,
+  'probe-frees-at-once': 980,
+  'probe-silence-is-no': 1_260,
+  'probe-overwrites': 2_400
+}
 
 function runBroken (name: string, args: readonly string[]): { readonly status: number | null, readonly stdout: string, readonly stderr: string } {
   return spawnSync(process.execPath, ['--import', './test/broken/register.ts', 'test/simulation/main.ts', ...args], {
@@ -21,7 +32,7 @@ function runBroken (name: string, args: readonly string[]): { readonly status: n
 for (const name of [...LIES, ...PROBES.map(each => each.name)]) {
   const { does, breaks } = breakNamed(name)
   test(`a gateway that ${does} is caught`, t => {
-    const { status, stdout, stderr } = runBroken(name, ['--schedules', String(SCHEDULES_MAX), '--workers', '1', '--until-wrong'])
+    const { status, stdout, stderr } = runBroken(name, ['--seed', String(BEGINS_AT[name] ?? 1), '--schedules', String(SCHEDULES_MAX), '--workers', '1', '--until-wrong'])
     assert.equal(status, 1, stdout + stderr)
     const [, seed = '', said = ''] = /^seed (\d+) \([^)]*\): (.*)$/m.exec(stdout) ?? []
     const broken = new Set(Array.from(said.matchAll(/\b([IP]\d+|trouble): /g), ([, rule]) => rule))

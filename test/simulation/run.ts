@@ -11,6 +11,7 @@ import type { Answer, Claim } from '../../src/core/record.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
+import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
@@ -160,6 +161,7 @@ class Simulation {
       records: process.records,
       locks: redis ? process.locks : NO_LOCKS,
       inbox: new MemoryInbox({ nowMs: () => 0 }),
+      wakes: NO_WAKES,
       marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
@@ -167,6 +169,7 @@ class Simulation {
       random: process.random,
       meter: this.#reach.meter,
       log: this.#reach.log,
+      deliveryLog: { note: () => {} },
       instance: name,
       limits,
       claimWithinMs,

@@ -2,6 +2,7 @@
  * One soak: two gateways on a Postgres, a Redis and an upstream of its own, a steady load, and a look at everything every
  * few seconds. Flat means that nothing of it has grown; right means that no answer was wrong.
  */
+import { tmpdir } from 'node:os'
 import { makeDirectory } from '../harness/directory.ts'
 import { startPostgres } from '../harness/postgres.ts'
 import { startRedis } from '../harness/redis.ts'
@@ -84,11 +85,11 @@ async function soak (options: SoakOptions, atEnd: (stop: () => unknown) => void)
   const keysMax = Math.ceil(minutes * 60 * rate * KEYS_SLACK)
   const upstream = await SoakUpstream.start(keysMax)
   atEnd(() => upstream.stop())
-  const postgres = await startPostgres()
+  const postgres = await startPostgres({ below: tmpdir() })
   atEnd(() => postgres.stop())
   const redis = await startRedis()
   atEnd(() => redis.stop())
-  const directory = makeDirectory('soak')
+  const directory = makeDirectory('soak', tmpdir())
   atEnd(() => { directory.remove() })
   const database = await postgres.createDatabase('soak')
   const config = configOf(database, redis.url, upstream.url, scale.retentionMs)

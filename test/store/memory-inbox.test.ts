@@ -1,12 +1,15 @@
 /** The inbox in memory passes the suite of its port. */
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
 import { inboxConformance } from '../conformance/inbox.ts'
 
 inboxConformance('memory', () => {
   let now = 1_800_000_000_000
-  const store = new MemoryInbox({ nowMs: () => now })
+  const records = new MemoryStore({ nowMs: () => now })
+  const store = new MemoryInbox({ nowMs: () => now, records })
   return Promise.resolve({
     store,
+    records,
     advance: ms => { now += ms },
     audits: () => Promise.resolve(store.audits.map(({ action, who, why }) => ({ action, who, why })))
   })

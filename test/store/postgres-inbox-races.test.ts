@@ -158,6 +158,19 @@ describe('the inbox of two processes', needs('postgres'), () => {
     assert.deepEqual(namesOf(await takeFrom(inbox, owners[1])), idsOf(earlier))
   })
 
+  test('a message that somebody holds locked holds up none of the others', async t => {
+    const { store: { inbox }, connect, options } = await openWorld(t, server)
+    const [held, ...others] = [messageOf(), messageOf(), messageOf()]
+    await acceptInTurn(inbox, [held, ...others])
+    const other = await connect()
+    await other.query('begin')
+    await other.query(`select from ${options.schema}.messages where id = $1 for no key update`, [held.id])
+    const owner = await workerOf(inbox)
+    assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(...others))
+    await other.query('rollback')
+    assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(held))
+  })
+
   test('a take that waits too long for another one takes nothing, and is asked for again', async t => {
     const world = await openWorld(t, server)
     const { store: { inbox }, connect, options } = world

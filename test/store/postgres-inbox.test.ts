@@ -32,6 +32,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     const { store, connect, options } = world
     return {
       store: store.inbox,
+      records: store,
       second: (await secondOf(world)).inbox,
       audits: async () => (await (await connect()).query<{ action: string, who: string, why: string }>(`select action, who, why from ${options.schema}.message_audit order by number`)).rows
     }
@@ -72,6 +73,20 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.equal((await takeFrom(inbox, owner)).length, 1, 'and a take passes what is locked by')
     await other.query('commit')
     assert.equal(await settle, true)
+  })
+
+  test('a batch that comes again has its answer, however many others wait to be accepted', async t => {
+    const { store: { inbox }, connect, options } = await open(t, { claimTimeoutMs: 30_000 })
+    const [accepted, waiting] = [[messageOf(), messageOf()], [messageOf(), messageOf()]]
+    await inbox.acceptAll(accepted)
+    const other = await connect()
+    await other.query(`begin; lock table ${options.schema}.messages in share mode`)
+    let isWritten = false
+    const writing = inbox.acceptAll(waiting).then(results => { isWritten = true; return results })
+    assert.deepEqual((await inbox.acceptAll(accepted)).map(({ kind }) => kind), ['seen', 'seen'])
+    assert.equal(isWritten, false, 'the other one still waits')
+    await other.query('commit')
+    assert.deepEqual((await writing).map(({ kind }) => kind), ['accepted', 'accepted'])
   })
 
   test('a group whose turn a crash has left uncalled is called', async t => {

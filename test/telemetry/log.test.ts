@@ -80,6 +80,27 @@ test('lines of requests wait for one another, a tenth of a second at most, and s
   await eventually(() => texts.length === 3, 'the line is written without any event')
 })
 
+test('the line of a delivery is gathered like those of requests: a thousand of them are not a thousand writes', () => {
+  const texts: string[] = []
+  const logs = createLogs({ level: 'info', instance: 'gw-1', destination: { write: (text) => { texts.push(text) } } })
+  const delivery = { record: 'abc', route: 'hooks', requestId: 'r-1', attempt: 2, tries: 2, status: 204, error: undefined, inMs: undefined, ms: 3 }
+  for (let i = 0; i < 1_000; i++) logs.deliveries.note({ ...delivery, result: 'delivered' })
+  assert.ok(texts.length < 50, `${texts.length} writes`)
+  logs.deliveries.note({ ...delivery, result: 'again', status: null, error: 'says "no"', inMs: 40 })
+  logs.log.info({}, 'an event')
+  const lines = texts.join('').trimEnd().split('\n').map(text => JSON.parse(text) as Line)
+  assert.equal(lines.length, 1_002)
+  const [{ time, version, ...first } = { level: '', msg: '' }, again] = [lines[0], lines[1_000]]
+  assert.deepEqual([typeof time, typeof version], ['string', 'string'])
+  assert.deepEqual(first, { level: 'info', service: 'onceway', instance: 'gw-1', record: 'abc', route: 'hooks', requestId: 'r-1', attempt: 2, tries: 2, result: 'delivered', status: 204, ms: 3, msg: 'message delivered' })
+  assert.deepEqual([again?.msg, again?.['status'], again?.['error'], again?.['inMs']], ['message not delivered; it will be tried again', null, 'says "no"', 40])
+  logs.become('warn')
+  const before = texts.length
+  logs.deliveries.note({ ...delivery, result: 'delivered' })
+  logs.log.warn({}, 'an event')
+  assert.equal(texts.length, before + 1)
+})
+
 test('what is gathered is written in pieces that fit into a pipe which others write to', () => {
   const texts: string[] = []
   const logs = createLogs({ level: 'info', shared: true, destination: { write: (text) => { texts.push(text) } } })

@@ -32,6 +32,8 @@ async function exposed (): Promise<string> {
   metrics.standing({ promise: 'strict', reasons: [], remarks: [] })
   metrics.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: ['redis-evicts'] })
   metrics.shed('connections')
+  metrics.signature('charges', 'previous')
+  metrics.signature('charges', 'wrong')
   metrics.delivery('charges', 'again', 250)
   metrics.deliveryTries('charges', 3)
   metrics.reloaded('ok')
@@ -70,6 +72,8 @@ test('everything that is counted stands under its documented name, with its labe
     'onceway_promise{promise="weakened"} 1',
     'onceway_promise_weakened{reason="fsync-off"} 1',
     'onceway_shed_total{limit="connections"} 1',
+    'onceway_inbox_signatures_total{route="charges",result="previous"} 1',
+    'onceway_inbox_signatures_total{route="charges",result="wrong"} 1',
     'onceway_inbox_deliveries_total{route="charges",result="again"} 1',
     'onceway_inbox_delivery_duration_seconds_sum{route="charges"} 0.25',
     'onceway_inbox_attempts_bucket{le="3",route="charges"} 1',

@@ -27,26 +27,35 @@ type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
 
 /** A row may go between the insert that lost and the look, or be past. Each round is some round trips; a third in a row is no accident. */
 const ROUNDS_MAX = 3
+/** Of a batch any one of many may do so. */
+const WHOLE_ROUNDS_MAX = 10
 
-/** The first of its group is due at once; another one is for its group's turn. */
-const insertFromArrivals = (schema: string) => `with ${lockLimit(22)}, arrived as materialized (
+/** One that is past counts as none. */
+const IS_RECORDED = 'coalesce(r.expires_at > statement_timestamp(), true)'
+
+/**
+ * The first of its group is due at once; another one is for its group's turn. The record is asked for by a scalar question for
+ * each message: a join with what the planner thinks many reads the whole table.
+ */
+const insertFromArrivals = (schema: string) => `with ${lockLimit(23)}, arrived as materialized (
   select o.*, nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers') as number
     from (select w.*, row_number() over (partition by w.group_id order by w.arrival) as place
             from unnest($1::bytea[], $2::bigint[], $3::text[], $4::bytea[], $5::bool[], $6::bool[], $7::bigint[], $8::bigint[], $9::int[], $10::smallint[], $11::bytea[],
-                        $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[])
+                        $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[], $22::int[])
                  as w (id, arrival, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
-                       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body)
+                       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, claim)
            cross join lock_limit
            order by w.arrival) o
 )
-insert into ${schema}.messages (id, number, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
+insert into ${schema}.messages (id, number, attempt, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
        scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body)
-select a.id, a.number, 'waiting', true, statement_timestamp(),
+select a.id, a.number, coalesce(a.claim - 1, 0), 'waiting', true, statement_timestamp(),
        case when a.group_id is null or (a.place = 1 and not exists (select from ${schema}.messages m where m.group_id = a.group_id and m.blocks))
             then statement_timestamp() end,
        a.route, a.group_id, a.holds, a.stops, a.keep_ms, a.dead_keep_ms, a.bytes, a.fp_alg, a.fingerprint,
        a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body
   from arrived a
+ where a.claim is not null or (select ${IS_RECORDED} from ${schema}.records r where r.id = a.id) is not true
  order by a.id`
 
 const MESSAGE_ACCEPT: Statement = {
@@ -65,6 +74,14 @@ const MESSAGE_ACCEPT_ALL: Statement = {
   idsAsText: true,
   text: (schema) => `${insertFromArrivals(schema)}
 returning id, case when due_at is null then group_id end as behind`
+}
+
+/** Of messages that were not taken in. */
+const MESSAGE_RECORDED: Statement = {
+  name: 'message_recorded',
+  writes: false,
+  idsAsText: true,
+  text: (schema) => `select r.id from ${schema}.records r where r.id = any ($1::bytea[]) and ${IS_RECORDED}`
 }
 
 /** `past`: counts as none. */
@@ -117,6 +134,9 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
       for (const [id, message] of standing) outcomes.set(id, { result: { kind: 'seen', message } })
       open = open.filter((arrival) => !outcomes.has(idText(arrival)))
       if (open.length === 0) break
+      for (const id of await recorded(session, open)) outcomes.set(id, { result: { kind: 'recorded' } })
+      open = open.filter((arrival) => !outcomes.has(idText(arrival)))
+      if (open.length === 0) break
       if (round === ROUNDS_MAX) throw new RolledBack('message_accept', new Error('a message came and went between every insert and the look after it'))
       await forget(session, past, groups)
       open = await insertOnce(session, open, outcomes, groups)
@@ -125,6 +145,13 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
     for (const arrival of open) outcomes.set(idText(arrival), { error })
   }
   return arrivals.map((arrival) => outcomes.get(idText(arrival)) ?? { error: new Error('an acceptance without an outcome') })
+}
+
+/** As hex. */
+async function recorded (session: Session, arrivals: ReadonlyArray<Pick<Arrival, 'message'>>): Promise<Set<string>> {
+  const ids = arrivals.filter(({ message }) => message.underClaim === undefined).map(({ message }) => message.id)
+  const rows = ids.length === 0 ? [] : await session.run<Pick<Inserted, 'id'>>(MESSAGE_RECORDED, [byteas(ids)])
+  return new Set(rows.map(({ id }) => id))
 }
 
 async function insertOnce (session: Session, arrivals: readonly Arrival[], outcomes: Map<string, Outcome>, groups: Groups): Promise<readonly Arrival[]> {
@@ -137,14 +164,17 @@ async function insertOnce (session: Session, arrivals: readonly Arrival[], outco
 /** All that is not there yet, in one statement that any conflict undoes; nothing, where another's request stands under one of the ids. */
 export async function acceptAll (session: Session, messages: readonly NewMessage[], groups: Groups): Promise<AcceptResult[]> {
   for (let round = 1; ; round++) {
+    // First: between the look and the insert nothing more may come and go than must.
+    const records = await recorded(session, messages.map((message) => ({ message })))
     const { standing, past } = await look(session, messages.map(({ id }) => id))
     const results = messages.map((message): AcceptResult => {
       const found = standing.get(hex(message.id))
-      return found === undefined ? { kind: 'accepted' } : { kind: 'seen', message: found }
+      return found !== undefined ? { kind: 'seen', message: found } : records.has(hex(message.id)) ? { kind: 'recorded' } : { kind: 'accepted' }
     })
     const isForeign = messages.some((message) => isOtherRequest(standing.get(hex(message.id)), message))
     const missing = messages.filter(({ id }) => !standing.has(hex(id)))
-    if (isForeign || missing.length === 0) return results
+    const isRecorded = missing.some(({ id }) => records.has(hex(id)))
+    if (isForeign || isRecorded || missing.length === 0) return results
     await forget(session, past, groups)
     try {
       const inserted = await session.run<Inserted>(MESSAGE_ACCEPT_ALL, [...valuesOf(missing.map(arrivalOf)), session.lockTimeout])
@@ -152,7 +182,7 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
       return results
     } catch (error) {
       if (!isUniqueViolation(error)) throw error
-      if (round === ROUNDS_MAX) throw new RolledBack('message_accept_all', error)
+      if (round === WHOLE_ROUNDS_MAX) throw new RolledBack('message_accept_all', error)
     }
   }
 }
@@ -193,7 +223,8 @@ function valuesOf (arrivals: readonly Arrival[]): Values {
     texts(messages.map(({ about }) => about.keyText)),
     byteas(messages.map(({ request }) => Buffer.from(request.target, 'latin1'))),
     byteas(arrivals.map(({ headers }) => headers)),
-    byteas(messages.map(({ request }) => request.body))
+    byteas(messages.map(({ request }) => request.body)),
+    integers(messages.map(({ underClaim }) => underClaim ?? null))
   ]
 }
 

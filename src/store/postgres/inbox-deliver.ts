@@ -6,11 +6,12 @@
 import type { DeliveryToken } from '../../core/message.ts'
 import type { TakeMessages } from '../../ports.ts'
 import type { FateColumns } from '../message-fate.ts'
-import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
+import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import type { Session, Statement } from './connections.ts'
 import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
+import type { Look, Reach } from './inbox-reach.ts'
 import { toDelivery, type TakenColumns } from './inbox-rows.ts'
 import { databaseSeconds } from './settles.ts'
 
@@ -53,36 +54,42 @@ const MESSAGE_TAKE: Statement = {
   name: 'message_take',
   writes: true,
   text: (schema) => `with ${lockLimit(4)}, want as materialized (
-  select w.route, w.places from unnest($1::text[], $2::int[]) as w (route, places)
+  select w.route, w.places, to_timestamp(w.from_ms / 1000.0) as from_at from unnest($1::text[], $2::int[], $5::bigint[]) as w (route, places, from_ms)
    cross join lock_limit
    where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
 ), due as materialized (
-  select d.id, d.due_at, d.number from want w cross join lateral (
-    select m.id, m.due_at, m.number from ${schema}.messages m
-     where m.route = w.route and m.state = 'waiting' and m.due_at is not null and m.due_at <= statement_timestamp()
+  select d.id, d.due_at, d.number, d.bytes from want w cross join lateral (
+    select m.id, m.due_at, m.number, m.bytes from ${schema}.messages m
+     where m.route = w.route and m.state = 'waiting' and m.due_at between w.from_at and statement_timestamp()
        and ${hasItsTurn(schema)}
      order by m.due_at, m.number
      limit w.places
        for no key update of m skip locked) d
-), taken as materialized (select coalesce(array_agg(id order by due_at, number), '{}') as ids from due)
+), fitting as (
+  select d.*, sum(d.bytes::bigint) over earlier as upto, row_number() over earlier as place from due d window earlier as (order by d.due_at, d.number)
+), taken as materialized (
+  select coalesce(array_agg(id order by place), '{}') as ids, array_agg((extract(epoch from due_at) * 1000)::float8 order by place) as dues
+    from fitting where $6::bigint is null or upto <= $6 or (place = 1 and $7::bool))
 update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
  where m.id = any ((select ids from taken)::bytea[])
 returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body,
-       (extract(epoch from clock_timestamp() - m.received_at) * 1000)::float8 as age_ms,
-       array_position((select ids from taken), m.id) as place`
+       (extract(epoch from clock_timestamp() - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
+       array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms`
 }
 
 /** A taker that was undone sees next time what undid it. More often than this in a row is a crowd: it may have the places. */
 const TAKES_MAX = 3
 
 /** What cannot be read is among them without a request. None, where another taker is so slow with a group of theirs: they are asked for again. */
-export async function takeMessages (session: Session, { routes, owner }: TakeMessages): Promise<Array<ReturnType<typeof toDelivery>>> {
+export async function takeMessages (session: Session, { routes, owner, room }: TakeMessages, look: Look): Promise<Array<ReturnType<typeof toDelivery>>> {
+  const from = bigints(routes.map(({ route }) => look.fromMs(route)))
   for (let round = 1; round <= TAKES_MAX; round++) {
     // The last one risks nothing that many would.
     const placesOf = (places: number) => round === TAKES_MAX ? Math.min(places, 1) : places
     try {
-      const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [texts(routes.map(({ route }) => route)), integers(routes.map(({ places }) => placesOf(places))), owner, session.lockTimeout])
+      const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [texts(routes.map(({ route }) => route)), integers(routes.map(({ places }) => placesOf(places))), owner, session.lockTimeout, from, room?.bytes ?? null, room === undefined ? null : String(room.one)])
+      look.end(firstsOf(rows))
       return rows.sort((one, other) => one.place - other.place).map((row) => toDelivery(row, owner))
     } catch (error) {
       if (hasWaitedInVain(error)) return []
@@ -92,25 +99,36 @@ export async function takeMessages (session: Session, { routes, owner }: TakeMes
   return []
 }
 
+/** Longest due first comes first. */
+function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
+  const firsts = new Map<string, number>()
+  for (const { route, due_at_ms: dueAtMs } of rows) firsts.set(route, Math.min(dueAtMs, firsts.get(route) ?? Infinity))
+  return firsts
+}
+
 export interface Settling { readonly token: DeliveryToken, readonly fate: FateColumns }
 
-/** What was delivered is sent by nobody again: its bytes go. What was given up keeps them, for an operator's retry. */
+/**
+ * What was delivered is sent by nobody again: its bytes go. What was given up keeps them, for an operator's retry. The rows are
+ * found by their ids alone, and tested once they are locked: by the owner each of them would read all that its worker ever delivered,
+ * where an old transaction keeps that in the index.
+ */
 const MESSAGE_SETTLE: Statement = {
   name: 'message_settle',
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${lockLimit(9)}, want as materialized (
-  select * from unnest($1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::text[], $8::bytea[])
-           as w (id, owner, attempt, state, in_ms, status, error, answer)
+  select * from unnest($1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::text[], $8::bytea[], $10::bool[])
+           as w (id, owner, attempt, state, in_ms, status, error, answer, untried)
    cross join lock_limit
 ), held as materialized (
-  select m.id from ${schema}.messages m join want w on w.id = m.id
-   where m.owner = w.owner and m.attempt = w.attempt and m.state = 'delivering'
+  select m.id, m.owner, m.attempt, m.state from ${schema}.messages m
+   where m.id = any ($1::bytea[])
    order by m.id
      for no key update of m
 )
 update ${schema}.messages m
-   set state = w.state, owner = null, status = w.status, error = w.error,
+   set state = w.state, owner = null, tries = m.tries - w.untried::int, status = w.status, error = w.error,
        blocks = w.state = 'waiting' or (m.stops and w.state in ('held', 'dead')),
        due_at = case when w.state = 'waiting' then clock_timestamp() + w.in_ms * interval '1 ms' end,
        settled_at = case when w.state <> 'waiting' then clock_timestamp() end,
@@ -120,7 +138,7 @@ update ${schema}.messages m
        headers = case when w.state = 'delivered' then '' else m.headers end,
        body = case when w.state = 'delivered' then '' else m.body end
   from want w, held h
- where m.id = h.id and w.id = h.id
+ where m.id = h.id and w.id = h.id and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'
 returning m.id, case when not m.blocks then m.group_id end as behind`
 }
 
@@ -135,7 +153,8 @@ export async function settleMessages (session: Session, settlings: readonly Sett
     smallints(settlings.map(({ fate }) => fate.status)),
     texts(settlings.map(({ fate }) => fate.error)),
     byteas(settlings.map(({ fate }) => fate.answer)),
-    session.lockTimeout
+    session.lockTimeout,
+    booleans(settlings.map(({ fate }) => fate.untried))
   ])
   addGroups(groups, rows)
   const settled = new Set(rows.map(({ id }) => id))
@@ -241,13 +260,13 @@ const MESSAGE_DUE: Statement = {
   name: 'message_due',
   writes: false,
   text: (schema) => `select (extract(epoch from min(d.due_at) - clock_timestamp()) * 1000)::float8 as ms
-  from unnest($1::text[]) as w (route) cross join lateral (
+  from unnest($1::text[], $2::bigint[]) as w (route, from_ms) cross join lateral (
     select m.due_at from ${schema}.messages m
-     where m.route = w.route and m.state = 'waiting' and m.due_at is not null and ${hasItsTurn(schema)}
+     where m.route = w.route and m.state = 'waiting' and m.due_at >= to_timestamp(w.from_ms / 1000.0) and ${hasItsTurn(schema)}
      order by m.due_at, m.number limit 1) d`
 }
 
-export async function dueInMs (session: Session, routes: readonly string[]): Promise<number | null> {
-  const [row] = await session.run<{ ms: number | null }>(MESSAGE_DUE, [texts(routes)])
+export async function dueInMs (session: Session, routes: readonly string[], reach: Reach): Promise<number | null> {
+  const [row] = await session.run<{ ms: number | null }>(MESSAGE_DUE, [texts(routes), bigints(routes.map((route) => reach.fromMs(route)))])
   return row?.ms === null || row === undefined ? null : Math.max(0, row.ms)
 }

@@ -3,8 +3,9 @@ import type { Depth, MessageDetail } from '../../core/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports.ts'
 import { lockLimit } from './claims.ts'
 import type { Session, Statement, Values } from './connections.ts'
-import type { Groups } from './inbox-accept.ts'
+import { addGroups, type Groups } from './inbox-accept.ts'
 import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
+import { GIVEN_UP } from '../message-fate.ts'
 
 /** $1 id $2 key hash $3 route $4 state $5 milliseconds, null: any; $6 limit. */
 const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea is null or m.key_hash = $2) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
@@ -48,7 +49,8 @@ const MESSAGE_RETRY: Statement = {
   writes: true,
   text: (schema) => `${chosen(schema)}
 update ${schema}.messages m
-   set state = 'waiting', tries = 0, blocks = true, due_at = case when m.group_id is null then clock_timestamp() end, settled_at = null, expires_at = null
+   set state = 'waiting', tries = 0, retried_at = clock_timestamp(), blocks = true, due_at = case when m.group_id is null then clock_timestamp() end, settled_at = null, expires_at = null,
+       error = regexp_replace(m.error, '${GIVEN_UP}', '')
   from chosen c where m.id = c.id
 returning ${messageColumns('m')}, m.group_id, m.number::text`
 }
@@ -101,20 +103,20 @@ export async function messageDepths (session: Session): Promise<Depth[]> {
   return rows.map(({ oldest_ms: oldestMs, ...depth }) => ({ ...depth, oldestMs }))
 }
 
-/** One that stopped its group lets it go on: nobody can ask for it again. */
+/** One that stopped its group lets it go on: nobody can ask for it again. From $2 on, as records are swept (background.ts). */
 const MESSAGE_SWEEP: Statement = {
   name: 'message_sweep',
   writes: true,
   idsAsText: true,
   text: (schema) => `with gone as materialized (
   select id from ${schema}.messages
-   where expires_at <= statement_timestamp()
+   where expires_at <= statement_timestamp() and expires_at >= to_timestamp($2::float8 / 1000)
    order by expires_at
    limit $1
      for update skip locked
 )
 delete from ${schema}.messages m using gone g where m.id = g.id
-returning case when m.blocks then m.group_id end as behind`
+returning case when m.blocks then m.group_id end as behind, floor(extract(epoch from m.expires_at) * 1000)::float8 as expires_at_ms`
 }
 
 /** A worker that died long ago owns nothing: what it had was recovered, or is recovered without it as well. */
@@ -129,10 +131,10 @@ const WORKER_SWEEP: Statement = {
 delete from ${schema}.workers w using dead d where w.owner = d.owner`
 }
 
-/** Returns how many messages. */
-export async function sweepMessages (session: Session, limit: number, groups: Groups): Promise<number> {
-  const rows = await session.run<{ behind: string | null }>(MESSAGE_SWEEP, [limit])
-  for (const { behind } of rows) if (behind !== null) groups.add(behind)
+/** `latestMs`: the expiry of the last one; where the next batch of a backlog may begin. */
+export async function sweepMessages (session: Session, limit: number, fromMs: number, groups: Groups): Promise<{ readonly count: number, readonly latestMs: number }> {
+  const rows = await session.run<{ behind: string | null, expires_at_ms: number }>(MESSAGE_SWEEP, [limit, fromMs])
+  addGroups(groups, rows)
   await session.run(WORKER_SWEEP, [limit])
-  return rows.length
+  return { count: rows.length, latestMs: rows.reduce((latest, row) => Math.max(latest, row.expires_at_ms), fromMs) }
 }

@@ -81,6 +81,7 @@ export interface TakenColumns {
   readonly age_ms: number
   /** Among those that were taken with it: longest due first. */
   readonly place: number
+  readonly due_at_ms: number
 }
 
 /** Null headers: nobody's request, as it stands there. */

@@ -6,11 +6,13 @@ import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } 
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
+import { SWEEP_FROM_START } from './background.ts'
 import type { Connections, Session } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
 import { acceptAll, acceptEach, arrivalOf, idText, lookAtMessages, type Arrival, type Groups } from './inbox-accept.ts'
 import { callGroups, dueInMs, endWorker, keepAlive, recoverMessages, settleMessages, takeMessages, uncalledGroups, type Settling } from './inbox-deliver.ts'
 import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
+import { Reach } from './inbox-reach.ts'
 
 /** Batches of acceptances under way at once, where a commit takes long; one connection for whole batches, one for looks. */
 const ACCEPT_BATCHES_MAX = 4
@@ -44,6 +46,8 @@ export class PostgresInbox implements InboxStore {
   /** Groups to be called for whom nobody waits, as hex: each once, however many came behind. */
   readonly #behind = new Set<string>()
   #isCalling = false
+  readonly #reach = new Reach()
+  #sweepFromMs = SWEEP_FROM_START
   #arrivals = 0
   /** Where the next look for groups that nobody has called begins; null: with the first. */
   #uncalledFrom: Buffer | null = null
@@ -66,7 +70,17 @@ export class PostgresInbox implements InboxStore {
     throw outcome.error
   }
 
-  async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> { return messages.length === 0 ? [] : this.#whole.push(messages) }
+  /**
+   * One after another: in a queue that takes longer than a sender waits, each would come again, stand at its end and wait as
+   * long. What it asks for may be there by then, and looks stand in no queue.
+   */
+  async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
+    if (messages.length === 0) return []
+    if (this.#whole.idle) return this.#whole.push(messages)
+    const found = await Promise.all(messages.map(({ id }) => this.look(id)))
+    const seen = found.flatMap((message): AcceptResult[] => message === null ? [] : [{ kind: 'seen', message }])
+    return seen.length === messages.length ? seen : this.#whole.push(messages)
+  }
 
   look (id: Buffer): Promise<MessageDetail | null> { return this.#looks.push(id) }
 
@@ -75,7 +89,8 @@ export class PostgresInbox implements InboxStore {
   gone (owner: Buffer): Promise<void> { return this.#purposes.deliveries.use('worker_gone', (session) => endWorker(session, owner)) }
 
   async take (order: TakeMessages): Promise<Delivery[]> {
-    const taken = await this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order))
+    const look = this.#reach.look()
+    const taken = await this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order, look))
     const isWhole = (delivery: typeof taken[number]): delivery is Delivery => delivery.request !== null
     await Promise.all(taken.filter((delivery) => !isWhole(delivery)).map(({ token }) => this.settle(token, UNDECODABLE)))
     return taken.filter(isWhole)
@@ -89,7 +104,7 @@ export class PostgresInbox implements InboxStore {
     return lost + await deliveries.use('message_uncalled', (session) => this.#callForgotten(session))
   }
 
-  dueInMs (routes: readonly string[]): Promise<number | null> { return this.#purposes.deliveries.use('message_due', (session) => dueInMs(session, routes)) }
+  dueInMs (routes: readonly string[]): Promise<number | null> { return this.#purposes.deliveries.use('message_due', (session) => dueInMs(session, routes, this.#reach)) }
 
   depths (): Promise<Depth[]> { return this.#purposes.background.use('message_depths', messageDepths) }
 
@@ -103,8 +118,10 @@ export class PostgresInbox implements InboxStore {
     return this.#callingNow((groups) => this.#purposes.background.use('message_discard', (session) => discardMessages(session, filter, audit, groups)))
   }
 
-  sweep (limit: number): Promise<number> {
-    return this.#callingNow((groups) => this.#purposes.background.use('message_sweep', (session) => sweepMessages(session, limit, groups)))
+  async sweep (limit: number): Promise<number> {
+    const { count, latestMs } = await this.#callingNow((groups) => this.#purposes.background.use('message_sweep', (session) => sweepMessages(session, limit, this.#sweepFromMs, groups)))
+    this.#sweepFromMs = count < limit ? SWEEP_FROM_START : latestMs
+    return count
   }
 
   async #callForgotten (session: Session): Promise<number> {

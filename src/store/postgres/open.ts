@@ -12,6 +12,7 @@ import { MARK_CONNECTIONS } from './marks.ts'
 import { migrate, type Migrated, type Migration } from './migrate.ts'
 import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
 import { transportOf, type TlsFiles, type Transport } from './tls.ts'
+import { PostgresWakes } from './wakes.ts'
 
 export interface PostgresOptions {
   readonly url: string
@@ -117,13 +118,21 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     marks: connections(options, transport, 'marks', MARK_CONNECTIONS, options.claimTimeoutMs),
     inbox: connections(options, transport, 'inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
     deliveries: connections(options, transport, 'deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX)
-  })
+  }, wakes(options, transport, installation))
 }
+
+function wakes (options: PostgresOptions, transport: Transport, installation: string): PostgresWakes {
+  const { log = SILENT, meter = { store () {} } } = options
+  return new PostgresWakes({ connection: { ...transport, application_name: nameOf('wakes', options) }, installation, log, meter })
+}
+
+/** Shown in pg_stat_activity. */
+function nameOf (purpose: string, { instance = '' }: PostgresOptions): string { return `onceway ${purpose} ${instance}`.trim() }
 
 function connections (options: PostgresOptions, transport: Transport, purpose: string, connectionsMax: number, timeoutMs: number): Connections {
   const made: ConnectionsOptions = {
     purpose,
-    pool: { ...transport, application_name: `onceway ${purpose} ${options.instance ?? ''}`.trim() },
+    pool: { ...transport, application_name: nameOf(purpose, options) },
     schema: escapeIdentifier(options.schema),
     prepared: options.prepared,
     connectionsMax,

@@ -18,6 +18,7 @@ import { noteProbe, takeProbes } from './probes.ts'
 import { renewLeases } from './renewals.ts'
 import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
 import { mustBePrimary, readStanding } from './standing.ts'
+import type { PostgresWakes } from './wakes.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
 export interface Purposes extends InboxPurposes {
@@ -59,6 +60,7 @@ export class PostgresRecords implements RecordStore {
   readonly installation: string
   readonly marks: PostgresMarks
   readonly inbox: PostgresInbox
+  readonly wakes: PostgresWakes
   readonly #purposes: Purposes
   readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
   readonly #takes: Lane<TakeOrder, TakeResult>
@@ -69,10 +71,11 @@ export class PostgresRecords implements RecordStore {
   readonly #lost: Lane<LostOrder, SettleResult>
   #sweepFromMs = SWEEP_FROM_START
 
-  constructor (installation: string, purposes: Purposes) {
+  constructor (installation: string, purposes: Purposes, wakes: PostgresWakes) {
     const { claims, settles, renewals, marks } = purposes
     this.installation = installation
     this.#purposes = purposes
+    this.wakes = wakes
     this.marks = new PostgresMarks(marks, (limit) => this.#background('mark_sweep', (session) => sweepMarks(session, limit)))
     this.inbox = new PostgresInbox(purposes)
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
@@ -133,7 +136,7 @@ export class PostgresRecords implements RecordStore {
   standing (): Promise<Standing> { return this.#background('standing', readStanding) }
 
   async close (): Promise<void> {
-    await Promise.all(Object.values<Connections>({ ...this.#purposes }).map((connections) => connections.close()))
+    await Promise.all([this.wakes, ...Object.values<Connections>({ ...this.#purposes })].map((each) => each.close()))
   }
 
   #background<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {

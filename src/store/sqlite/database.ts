@@ -131,7 +131,7 @@ export class Database {
     this.#table.endLeases(nowMs)
     const lapsed = this.#ledger.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
     this.#marks.freeTheDead()
-    this.#inbox.endWorkers()
+    this.#inbox.endWorkers(nowMs)
     this.connection.exec('commit')
     return lapsed
   }

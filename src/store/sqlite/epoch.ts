@@ -3,7 +3,7 @@
  * no gateway runs that it could hold up.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import { RESTORED_REASON, type EpochOrder, type EpochResult, type OutdatedState } from '../../core/epoch.ts'
+import { EPOCH_ATTEMPTS, RESTORED_REASON, type EpochOrder, type EpochResult, type OutdatedState, type RestoredMessages } from '../../core/epoch.ts'
 import { Database } from './database.ts'
 import { openDirectory } from './directory.ts'
 import { errorOf, Faulted } from './faults.ts'
@@ -32,10 +32,11 @@ function bump (connection: DatabaseSync, { who, why, dryRun }: EpochOrder, nowMs
   connection.exec('begin immediate')
   try {
     const [claimed, released] = [outdate(connection, 'claimed', nowMs), outdate(connection, 'released', nowMs)]
+    const messages = reopenMessages(connection, nowMs)
     const epoch = Number(connection.prepare('update installation set epoch = epoch + 1 returning epoch').get()?.epoch)
-    connection.prepare('insert into epochs (epoch, at, claimed, released, who, why) values (?, ?, ?, ?, ?, ?)').run(epoch, nowMs, claimed, released, who, why)
+    connection.prepare('insert into epochs (epoch, at, claimed, released, held, again, who, why) values (?, ?, ?, ?, ?, ?, ?, ?)').run(epoch, nowMs, claimed, released, messages.held, messages.again, who, why)
     connection.exec(dryRun ? 'rollback' : 'commit')
-    return { kind: 'bumped', epoch, claimed, released }
+    return { kind: 'bumped', epoch, claimed, released, messages }
   } catch (error) {
     if (connection.isTransaction) connection.exec('rollback')
     throw error
@@ -48,4 +49,15 @@ function outdate (connection: DatabaseSync, state: OutdatedState, nowMs: number)
        status = null, headers = null, unknown_stage = ?, unknown_code = ?
  where state = ?`).run(nowMs, nowMs, RESTORED_REASON.stage, RESTORED_REASON.code, state)
   return Number(changes)
+}
+
+/** What a worker of the backup had waits again, or is held, as soon as a gateway looks for what dead workers had. */
+function reopenMessages (connection: DatabaseSync, nowMs: number): RestoredMessages {
+  connection.exec('delete from workers')
+  connection.prepare("update messages set attempt = attempt + ? where state in ('waiting', 'delivering', 'held', 'dead')").run(EPOCH_ATTEMPTS)
+  const { changes: held } = connection.prepare(`update messages
+   set state = 'held', owner = null, due_at = null, blocks = stops, error = ?, settled_at = ?, expires_at = ? + dead_keep_ms
+ where state in ('waiting', 'delivering') and holds = 1`).run(RESTORED_REASON.code, nowMs, nowMs)
+  const again = connection.prepare("select count(*) as count from messages where state in ('waiting', 'delivering')").get()?.count
+  return { held: Number(held), again: Number(again) }
 }

@@ -5,8 +5,9 @@
 import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/message.ts'
 import type { AcceptResult, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
-import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
+import { columnsOfFate, errorOfRetried, UNDECODABLE } from '../message-fate.ts'
 import type { FateColumns } from '../message-fate.ts'
+import { fitting } from '../message-room.ts'
 import type { Arrival } from './wire.ts'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 
@@ -15,12 +16,14 @@ type Columns = Record<string, SQLOutputValue>
 const find = 'select * from messages where id = ?'
 
 const NEW = [
-  'id', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes', 'fp_alg', 'fingerprint', 'scope_hash',
+  'id', 'attempt', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes', 'fp_alg', 'fingerprint', 'scope_hash',
   'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body'
 ] as const
 
 /** Its number is the greatest there is, and one: after all that stand there. */
 const insert = `insert into messages (state, blocks, ${NEW.join(', ')}) values ('waiting', 1, ${NEW.map(() => '?').join(', ')})`
+
+const isRecorded = 'select 1 from records where id = ? and (expires_at is null or expires_at > ?)'
 
 const forget = 'delete from messages where id = ?'
 
@@ -33,14 +36,14 @@ const HAS_ITS_TURN = `(m.group_id is null
             and not exists (select 1 from messages e where e.group_id = m.group_id and e.state = 'delivering')))`
 
 const takeable = `
-select m.number from messages m
+select m.number, m.due_at, m.bytes from messages m
  where m.route = ? and m.state = 'waiting' and m.due_at is not null and m.due_at <= ? and ${HAS_ITS_TURN}
  order by m.due_at, m.number limit ?`
 
 const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
 
 const end = `
-update messages set state = ?, owner = null, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, headers = ?, body = ?
+update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, headers = ?, body = ?
  where id = ?`
 
 const lost = `
@@ -79,6 +82,9 @@ const sweepWorkers = 'delete from workers where alive_until < ?'
 
 const note = 'insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?)'
 
+/** No limit, to SQLite. Of a dead process' deliveries there are as many as were under way. */
+const ALL = -1
+
 /** A worker that died so long ago owns nothing. */
 const DEAD_FOR_MS = 3_600_000
 
@@ -93,17 +99,20 @@ export class InboxTable {
   accept (arrival: Arrival, nowMs: number): AcceptResult {
     const found = this.#standing(arrival.id, nowMs)
     if (found !== null) return { kind: 'seen', message: detailOf(found) }
+    if (this.#isRecorded(arrival, nowMs)) return { kind: 'recorded' }
     this.#put(arrival, nowMs)
     return { kind: 'accepted' }
   }
 
   acceptAll (arrivals: readonly Arrival[], nowMs: number): AcceptResult[] {
     const standing = arrivals.map(({ id }) => this.#standing(id, nowMs))
-    const isForeign = standing.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
+    const recorded = arrivals.map((arrival, index) => standing[index] === null && this.#isRecorded(arrival, nowMs))
+    const isNone = recorded.includes(true) || standing.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
     return arrivals.map((arrival, index): AcceptResult => {
       const found = standing[index] ?? null
       if (found !== null) return { kind: 'seen', message: detailOf(found) }
-      if (!isForeign) this.#put(arrival, nowMs)
+      if (recorded[index] === true) return { kind: 'recorded' }
+      if (!isNone) this.#put(arrival, nowMs)
       return { kind: 'accepted' }
     })
   }
@@ -123,23 +132,23 @@ export class InboxTable {
     return null
   }
 
-  /** No other gateway lives here: whoever delivered is dead, and what it had is recovered at once. */
-  endWorkers (): void {
+  /** No other gateway lives here: whoever delivered is dead, and nobody waits out its lease. */
+  endWorkers (nowMs: number): void {
     this.#prepare(noOne).run()
+    this.recover(ALL, nowMs)
   }
 
-  take ({ routes, owner }: TakeMessages, nowMs: number): Delivery[] {
+  take ({ routes, owner, room }: TakeMessages, nowMs: number): Delivery[] {
     if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return []
-    return routes.flatMap(({ route, places }) => {
-      const due = this.#prepare(takeable).all(route, nowMs, places)
-      return due.flatMap(({ number }) => this.#deliveryOf(this.#prepare(take).get(owner, number as number) as Columns, owner, nowMs))
-    })
+    const due = routes.flatMap(({ route, places }) => this.#prepare(takeable).all(route, nowMs, places) as unknown as Due[])
+    due.sort((one, other) => one.due_at - other.due_at || one.number - other.number)
+    return fitting(due, room).flatMap(({ number }) => this.#deliveryOf(this.#prepare(take).get(owner, number) as Columns, owner, nowMs))
   }
 
-  settle ({ id, owner, attempt }: DeliveryToken, { state, inMs, status, error, answer }: FateColumns, nowMs: number): boolean {
+  settle ({ id, owner, attempt }: DeliveryToken, { state, inMs, status, error, answer, untried }: FateColumns, nowMs: number): boolean {
     const found = this.#prepare(find).get(id)
     if (found === undefined || found.state !== 'delivering' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false
-    if (state === 'waiting') this.#write(found, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
+    if (state === 'waiting') this.#write({ ...found, tries: (found.tries as number) - (untried ? 1 : 0) }, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
     else this.#write(found, { state, status, error, dueAtMs: null, answer }, nowMs)
     return true
   }
@@ -168,8 +177,9 @@ export class InboxTable {
   }
 
   retry (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
-    return this.#change('retry', filter, audit, nowMs, ({ id, group_id: group }) => {
-      this.#prepare('update messages set state = \'waiting\', tries = 0, blocks = 1, due_at = ?, settled_at = null, expires_at = null where id = ?').run(group === null ? nowMs : null, id as Uint8Array)
+    return this.#change('retry', filter, audit, nowMs, ({ id, group_id: group, error }) => {
+      const values = [nowMs, group === null ? nowMs : null, errorOfRetried(error as string | null), id as Uint8Array]
+      this.#prepare('update messages set state = \'waiting\', tries = 0, retried_at = ?, blocks = 1, due_at = ?, settled_at = null, expires_at = null, error = ? where id = ?').run(...values)
     })
   }
 
@@ -192,7 +202,11 @@ export class InboxTable {
     return found === undefined || isPast(found, nowMs) ? null : found
   }
 
-  #put ({ id, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
+  #isRecorded ({ id, underClaim }: Arrival, nowMs: number): boolean {
+    return underClaim === undefined && this.#prepare(isRecorded).get(id, nowMs) !== undefined
+  }
+
+  #put ({ id, underClaim = 1, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
     const past = this.#prepare(find).get(id)
     if (past !== undefined) {
       this.#prepare(forget).run(id)
@@ -200,7 +214,7 @@ export class InboxTable {
     }
     const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs
     this.#prepare(insert).run(
-      id, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0, Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
+      id, underClaim - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0, Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
       method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body
     )
   }
@@ -212,7 +226,7 @@ export class InboxTable {
     const keepMs = (state === 'delivered' ? columns.keep_ms : columns.dead_keep_ms) as number
     const [headers, body] = state === 'delivered' ? [NOTHING, NOTHING] : [columns.headers as Uint8Array, columns.body as Uint8Array]
     const isOver = state !== 'waiting'
-    this.#prepare(end).run(state, status, error, blocks ? 1 : 0, dueAtMs, isOver ? nowMs : null, isOver ? nowMs + keepMs : null, answer, headers, body, columns.id as Uint8Array)
+    this.#prepare(end).run(state, columns.tries as number, status, error, blocks ? 1 : 0, dueAtMs, isOver ? nowMs : null, isOver ? nowMs + keepMs : null, answer, headers, body, columns.id as Uint8Array)
     if (!blocks) this.#call(columns.group_id, nowMs)
   }
 
@@ -236,7 +250,7 @@ export class InboxTable {
       token,
       route: columns.route as string,
       tries: columns.tries as number,
-      ageMs: nowMs - (columns.received_at as number),
+      ageMs: nowMs - ((columns.retried_at ?? columns.received_at) as number),
       requestId: columns.request_id as string,
       request: { method: columns.method as string, target: bytesOf(columns.target).toString('latin1'), headers, body: bytesOf(columns.body) }
     }]
@@ -266,6 +280,8 @@ export class InboxTable {
     return prepared
   }
 }
+
+interface Due { readonly number: number, readonly due_at: number, readonly bytes: number }
 
 const NOTHING = new Uint8Array(0)
 

@@ -15,6 +15,7 @@
  * A quarter of the speed on a fast disk buys that a slow one is felt by the calls that wait for it and by nobody else.
  */
 import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../errors.ts'
+import { NO_WAKES } from '../inbox-wakes.ts'
 import { Lane } from '../lane.ts'
 import { openDirectory, type Directory } from './directory.ts'
 import { SqliteInbox } from './inbox.ts'
@@ -70,6 +71,7 @@ export class SqliteStore implements RecordStore {
   readonly lapsedAtStart: readonly Lapsed[]
   readonly marks: SqliteMarks
   readonly inbox: SqliteInbox
+  readonly wakes = NO_WAKES
   readonly #link: Link
   readonly #directory: Directory
   readonly #nowMs: () => number

@@ -1,0 +1,29 @@
+/**
+ * `npm test`: every file under test/ in a process of its own, the longest ones first, so that none of them is left for the end
+ * alone. `npm test -- FILE…` runs some. What a file prints and how it ends is the test runner's own.
+ */
+import { existsSync, globSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
+
+/** Many files wait for leases, time-outs and faults most of their time. */
+const FILES_PER_CORE = 2
+/** What takes longest alone comes first: those that wait through the product's own times, then those that keep a core busy. */
+const LONGEST = [
+  'e2e/connections', 'chaos/run', 'e2e/settle-outage', 'broken/rows', 'chaos/broken', 'e2e/bench-growth', 'soak/soak', 'soak/outage',
+  'chaos/topologies/redis', 'e2e/workers-crash', 'e2e/upstream-faults', 'e2e/workers', 'e2e/rolling-restart', 'e2e/replication',
+  'e2e/reload', 'model/model', 'examples/exactly-once', 'examples/rabbitmq', 'examples/fan-out', 'examples/outbox', 'examples/nats',
+  'e2e/pgbouncer', 'e2e/two-processes', 'e2e/stores-lost', 'e2e/lifecycle', 'e2e/drop', 'e2e/bench-smoke', 'e2e/reload-under-load',
+  'chaos/topologies/pgbouncer', 'chaos/topologies/replica', 'simulation/simulation', 'simulation/broken', 'store/redis-cluster',
+  'store/postgres', 'store/postgres-sharded', 'store/redis-sentinel', 'cli/serve', 'crash/memory', 'cli/epoch-postgres'
+].map(name => `test/${name}.test.ts`)
+
+const chosen = process.argv.slice(2)
+const files = chosen.length > 0 ? chosen : [...LONGEST, ...globSync('test/**/*.test.ts').toSorted().filter(file => !LONGEST.includes(file))]
+const missing = files.filter(file => !existsSync(file))
+if (missing.length > 0) throw new Error(`there is no ${missing.join(', ')}: scripts/test.ts names files that have moved`)
+
+const results = run({ files, concurrency: FILES_PER_CORE * availableParallelism() })
+results.on('test:fail', ({ todo }) => { if (todo === undefined || todo === false) process.exitCode = 1 })
+results.compose(spec).pipe(process.stdout)

@@ -1,0 +1,76 @@
+/** Workers and doors of the inbox that lie: each must be caught by the chaos run in mode inbox. */
+import type { Break } from './breaks.ts'
+
+const ACCEPTING = 'gateway/accepting.ts'
+const DELIVER = 'store/postgres/inbox-deliver.ts'
+
+export const INBOX_LIES = ['accepted-before-the-commit', 'next-beside-a-retry', 'same-attempt-again', 'failed-is-delivered', 'stopped-groups-go-on', 'held-is-sent-again', 'one-key-any-request', 'accepted-and-executed', 'settle-any-token'] as const
+
+/** No lie, and no rule less: a worker is given up after three seconds, so that a run of seconds sees what comes of it. */
+export const SHORT_WORKER_LEASE = 'short-worker-lease'
+
+export const INBOX_LIE_BREAKS: readonly Break[] = [
+  {
+    name: SHORT_WORKER_LEASE,
+    does: "lets a worker's lease end after three seconds",
+    breaks: [],
+    patches: [{ file: 'gateway/worker-leases.ts', find: 'WORKER_LEASE_MS = 15_000', replace: 'WORKER_LEASE_MS = 3_000' }]
+  },
+  {
+    name: 'accepted-before-the-commit',
+    does: 'answers 202 as soon as a message is on its way to the store',
+    breaks: ['N1'],
+    patches: [{ file: ACCEPTING, find: ': await acceptAll(gateway, visit, made)', replace: ': (acceptAll(gateway, visit, made).catch(() => {}), accepted(visit, parts, true))' }]
+  },
+  {
+    name: 'next-beside-a-retry',
+    does: 'gives the next of a group out while one before it waits for its retry',
+    breaks: ['N4'],
+    patches: [
+      { file: DELIVER, find: 'e.blocks and e.number < m.number)', replace: "e.state = 'delivering' and e.number < m.number)" },
+      { file: 'store/postgres/inbox-accept.ts', find: 'where m.group_id = a.group_id and m.blocks))', replace: "where m.group_id = a.group_id and m.state = 'delivering'))" }
+    ]
+  },
+  {
+    name: 'same-attempt-again',
+    does: 'hands a message out again with the number that it had',
+    breaks: ['N2'],
+    patches: [{ file: DELIVER, find: 'attempt = m.attempt + 1, tries', replace: 'attempt = greatest(m.attempt, 1), tries' }]
+  },
+  {
+    name: 'failed-is-delivered',
+    does: 'puts away a message whose delivery failed',
+    breaks: ['N8'],
+    patches: [{ file: 'core/delivery.ts', find: "return { kind: 'again', inMs, status, error }", replace: "return { kind: 'delivered', answer, status: status ?? 200 }" }]
+  },
+  {
+    name: 'stopped-groups-go-on',
+    does: 'lets a group go on behind a dead message that stops it',
+    breaks: ['N4'],
+    patches: [{ file: DELIVER, find: "blocks = w.state = 'waiting' or (m.stops and w.state in ('held', 'dead')),", replace: "blocks = w.state = 'waiting'," }]
+  },
+  {
+    name: 'held-is-sent-again',
+    does: 'sends again what may have been sent, whatever the route says',
+    breaks: ['N6'],
+    patches: [{ file: 'core/delivery.ts', find: "if (sent.kind === 'lost') return policy.unknown !== 'retry' ?", replace: "if (sent.kind === 'lost') return policy.unknown === 'probe' ?" }]
+  },
+  {
+    name: 'one-key-any-request',
+    does: 'tells whoever uses a key that his request was accepted',
+    breaks: ['N3'],
+    patches: [{ file: ACCEPTING, find: "  return comparison === 'different' && visit.route.idempotency.onMismatch.action === 'replay' ? 'same' : comparison\n", replace: "  return comparison === 'different' ? 'same' : comparison\n" }]
+  },
+  {
+    name: 'accepted-and-executed',
+    does: 'sends at once what it has accepted because its client asked for that',
+    breaks: ['N2', 'N5'],
+    patches: [{ file: ACCEPTING, find: "        if (result.kind === 'accepted') note(gateway, visit, message)\n        return taken(visit, result)\n", replace: "        if (result.kind === 'accepted') note(gateway, visit, message)\n        return null\n" }]
+  },
+  {
+    name: 'settle-any-token',
+    does: 'lets a worker settle whatever delivery there is of a message, also another\'s',
+    breaks: ['N8'],
+    patches: [{ file: DELIVER, find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'", replace: "and h.state = 'delivering'" }]
+  }
+]

@@ -1,0 +1,158 @@
+/** The fault table's rows of the inbox's stores, and the breaks that they name: one mechanism out of every driver that has it. */
+import type { Break } from './breaks.ts'
+import type { FaultRow } from './rows.ts'
+
+const [MEMORY, SQLITE, POSTGRES, OPERATOR] = ['store/memory-inbox.ts', 'store/sqlite/inbox-table.ts', 'store/postgres/inbox-deliver.ts', 'store/postgres/inbox-operator.ts']
+const ACCEPT = 'store/postgres/inbox-accept.ts'
+
+const SENDER = 'has its 202'
+const SUITE = 'store/sqlite-inbox.test.ts'
+
+export const INBOX_STORE_ROWS: readonly FaultRow[] = [
+  {
+    fault: 'inbox: database down',
+    moment: 'acceptance',
+    seen: '0',
+    record: 'none',
+    client: '503, never a 202 before the commit',
+    test: ['gateway/accepting.test.ts', 'the store is down: 503 and nothing is accepted'],
+    breaks: 'accepted-before-the-commit'
+  },
+  {
+    fault: 'inbox: worker overtaken by another one',
+    moment: 'it says what became of its delivery',
+    seen: 'by both deliveries',
+    record: 'as the other one says; nothing changed',
+    client: SENDER,
+    test: [SUITE, 'who has another owner, another attempt, or has said it before, settles nothing'],
+    breaks: 'any-worker-settles'
+  },
+  {
+    fault: 'inbox: worker dead',
+    moment: 'a delivery is under way',
+    seen: '≤ 1, then 1 as the next delivery',
+    record: 'message waits again; no number of a delivery comes twice',
+    client: SENDER,
+    test: [SUITE, 'what a dead worker had is delivered again under a higher attempt'],
+    breaks: 'deliveries-unnumbered'
+  },
+  {
+    fault: 'inbox: consumer fails',
+    moment: 'delivery of an ordered message',
+    seen: 'the message again, then the next of its group',
+    record: 'message waits, and its group behind it',
+    client: SENDER,
+    test: ['inbox/deliverer.test.ts', 'a group is delivered in its order: the next waits behind a retry'],
+    breaks: 'retries-are-passed'
+  },
+  {
+    fault: 'inbox: poison message',
+    moment: 'dead, with `onDead: stop-group`',
+    seen: 'nothing more of its group',
+    record: 'message dead; its group waits for an operator',
+    client: SENDER,
+    test: [SUITE, 'one that stops its group stops it while it is dead'],
+    breaks: 'the-dead-stop-nobody'
+  },
+  {
+    fault: 'inbox: several takers, or an operator',
+    moment: 'one holds a message locked',
+    seen: 'the others, at once',
+    record: 'the locked one is passed over',
+    client: SENDER,
+    test: ['store/postgres-inbox-races.test.ts', 'a message that somebody holds locked holds up none of the others'],
+    breaks: 'takers-wait'
+  },
+  {
+    fault: 'inbox: batch with an item that stands there as another request',
+    moment: 'acceptance',
+    seen: '0',
+    record: 'none of the batch',
+    client: '422 `key-reused`',
+    test: [SUITE, 'a batch with a message that stands there as another request is not accepted at all'],
+    breaks: 'batches-in-part'
+  },
+  {
+    fault: 'inbox: operator retries everything',
+    moment: 'some of it is being delivered',
+    seen: '1 by the delivery that is under way',
+    record: 'delivering, unchanged',
+    client: SENDER,
+    test: [SUITE, 'a retry delivers again what is dead, held or pausing'],
+    breaks: 'retry-under-way'
+  }
+]
+
+export const INBOX_STORE_BREAKS: readonly Break[] = [
+  {
+    name: 'any-worker-settles',
+    does: 'lets any worker say what became of a delivery, whoever has the message by now',
+    breaks: ['P5'],
+    patches: [
+      { file: MEMORY, find: "if (message?.state !== 'delivering' || message.attempt !== attempt || message.owner?.equals(owner) !== true) return false", replace: "if (message?.state !== 'delivering' || owner.length + attempt === 0) return false" },
+      { file: SQLITE, find: ' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false', replace: ' || owner.length + attempt === 0) return false' },
+      { file: POSTGRES, find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'", replace: "and h.state = 'delivering'" }
+    ]
+  },
+  {
+    name: 'deliveries-unnumbered',
+    does: 'delivers a message again under the number that it had',
+    breaks: ['P5'],
+    patches: [
+      { file: MEMORY, find: 'attempt: message.attempt + 1', replace: 'attempt: 1' },
+      { file: SQLITE, find: 'attempt = attempt + 1', replace: 'attempt = 1' },
+      { file: POSTGRES, find: 'attempt = m.attempt + 1', replace: 'attempt = 1' }
+    ]
+  },
+  {
+    name: 'retries-are-passed',
+    does: 'hands out the next one of a group while the one before it waits to be tried again',
+    breaks: ['order'],
+    patches: [
+      { file: MEMORY, find: '(other.number < number ||', replace: "((other.number < number && (other.tries === 0 || other.state !== 'waiting')) ||" },
+      { file: SQLITE, find: 'e.blocks and e.number < m.number)', replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))" },
+      { file: SQLITE, find: 'const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs', replace: 'const dueAt = nowMs' },
+      { file: POSTGRES, find: 'e.blocks and e.number < m.number)', replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))" },
+      { file: ACCEPT, find: '(a.place = 1 and not exists (', replace: '(a.place = 1 or not exists (' }
+    ]
+  },
+  {
+    name: 'the-dead-stop-nobody',
+    does: 'lets a group go on behind a dead or held message that should stop it',
+    breaks: ['order'],
+    patches: [
+      { file: MEMORY, find: "const blocks = stops && (state === 'held' || state === 'dead')", replace: "const blocks = stops && state === 'delivered'" },
+      { file: SQLITE, find: "(columns.stops === 1 && state !== 'delivered')", replace: "(columns.stops === 1 && state === 'delivered')" },
+      { file: POSTGRES, find: "(m.stops and w.state in ('held', 'dead'))", replace: "(m.stops and w.state = 'delivered')" }
+    ]
+  },
+  {
+    name: 'takers-wait',
+    does: 'waits for a message that somebody else holds, with all the others behind it',
+    breaks: ['trouble'],
+    patches: [{ file: POSTGRES, find: 'for no key update of m skip locked) d\n', replace: 'for no key update of m) d\n' }]
+  },
+  {
+    name: 'batches-in-part',
+    does: 'accepts of a batch what is free, where one of it stands there as another request',
+    breaks: ['P6'],
+    patches: [
+      { file: MEMORY, find: 'if (!none) this.#put(message)', replace: 'this.#put(message)' },
+      { file: SQLITE, find: 'if (!isNone) this.#put(arrival, nowMs)', replace: 'this.#put(arrival, nowMs)' },
+      { file: ACCEPT, find: 'if (isForeign || isRecorded || missing.length === 0) return results', replace: 'if (isRecorded || missing.length === 0) return results' }
+    ]
+  },
+  {
+    name: 'retry-under-way',
+    does: "lets an operator's retry take a message from the worker that is delivering it",
+    breaks: ['I1'],
+    patches: [
+      { file: MEMORY, find: "    return this.#matching(filter, ['waiting', 'held', 'dead']).map((message) => {\n      this.audits.push({ ...audit, action: 'retry'", replace: "    return this.#matching(filter, ['waiting', 'delivering', 'held', 'dead']).map((message) => {\n      this.audits.push({ ...audit, action: 'retry'" },
+      { file: SQLITE, find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])", replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'delivering', 'held', 'dead'])" },
+      { file: SQLITE, find: "set state = \\'waiting\\', tries = 0,", replace: "set state = \\'waiting\\', owner = null, tries = 0," },
+      { file: OPERATOR, find: "where m.state in ('waiting', 'held', 'dead') and $", replace: "where m.state in ('waiting', 'delivering', 'held', 'dead') and $" },
+      { file: OPERATOR, find: "set state = 'waiting', tries = 0,", replace: "set state = 'waiting', owner = null, tries = 0," },
+      { file: OPERATOR, find: "and m.state in ('waiting', 'held', 'dead') and ($4", replace: "and m.state in ('waiting', 'delivering', 'held', 'dead') and ($4" }
+    ]
+  }
+]

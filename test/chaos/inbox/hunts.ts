@@ -1,0 +1,98 @@
+/** What a run in mode inbox leans on so that one particular lie shows within seconds. Used on broken builds only. */
+import { SHORT_WORKER_LEASE } from '../../broken/inbox-lies.ts'
+import type { INBOX_LIES } from '../../broken/inbox-lies.ts'
+import type { PlannedFault } from '../plan.ts'
+import type { FaultKind } from '../faults.ts'
+import type { InboxRule } from './history.ts'
+import { printedInbox } from './report.ts'
+import { runInbox } from './run.ts'
+import type { InboxEmphasis } from './run.ts'
+
+const SEED = 1
+
+export type InboxLie = typeof INBOX_LIES[number]
+
+interface InboxHunt {
+  readonly seconds: number
+  readonly messages: number
+  readonly emphasis: InboxEmphasis
+  /** The sentences that the lie breaks; one of them must be found broken. */
+  readonly breaks: readonly InboxRule[]
+  /** Shown by what comes after the end of a worker's lease. */
+  readonly shortLease?: boolean
+}
+
+/** Nobody twice, nobody else: what shows is what deliveries do. */
+const PLAIN = { twinShare: 0, otherShare: 0, leaveShare: 0 }
+
+function faults (kind: FaultKind, atMs: readonly number[], forMs: number): PlannedFault[] {
+  return atMs.map((at, index) => ({ atMs: at, kind, gateway: index % 2, forMs, room: `${kind}-${index}`, force: 1 }))
+}
+
+export const INBOX_HUNTS: Readonly<Record<InboxLie, InboxHunt>> = {
+  'accepted-before-the-commit': {
+    seconds: 3,
+    messages: 1_500,
+    emphasis: { plan: faults('postgres-terminate', [800, 1_200, 1_600, 2_000, 2_400], 0), habits: { ...PLAIN, routes: { loose: 1 } } },
+    breaks: ['N1']
+  },
+  'next-beside-a-retry': {
+    seconds: 3,
+    messages: 400,
+    emphasis: { plan: faults('upstream-500', [500], 1_500), habits: { ...PLAIN, groups: 10, routes: { ordered: 1 } } },
+    breaks: ['N4']
+  },
+  'same-attempt-again': {
+    seconds: 3,
+    messages: 200,
+    emphasis: { plan: faults('upstream-500', [500], 1_000), habits: { ...PLAIN, routes: { loose: 1 } } },
+    breaks: ['N2']
+  },
+  'failed-is-delivered': {
+    seconds: 3,
+    messages: 200,
+    emphasis: { plan: faults('upstream-500', [500], 1_000), habits: { ...PLAIN, routes: { loose: 1 } } },
+    breaks: ['N8']
+  },
+  'stopped-groups-go-on': {
+    seconds: 4,
+    messages: 300,
+    emphasis: { plan: [], habits: { ...PLAIN, groups: 6, poisonShare: 0.2, routes: { stops: 1 } } },
+    breaks: ['N4']
+  },
+  'held-is-sent-again': {
+    seconds: 3,
+    messages: 200,
+    emphasis: { plan: faults('upstream-reset-after', [500], 1_000), habits: { ...PLAIN, routes: { held: 1 } } },
+    breaks: ['N6']
+  },
+  'one-key-any-request': {
+    seconds: 3,
+    messages: 200,
+    emphasis: { plan: [], habits: { ...PLAIN, otherShare: 0.5, routes: { held: 1, loose: 1 } } },
+    breaks: ['N3']
+  },
+  'accepted-and-executed': {
+    seconds: 3,
+    messages: 200,
+    emphasis: { plan: [], habits: { ...PLAIN, routes: { wish: 1 } } },
+    breaks: ['N2', 'N5']
+  },
+  // Woken with answers to deliveries that others have taken over, and have under way: with few messages, so that those go out at once.
+  'settle-any-token': {
+    seconds: 19,
+    messages: 100,
+    emphasis: { plan: faults('gateway-freeze-lease', [2_000, 11_000], 6_500), pace: 'slower', habits: { ...PLAIN, routes: { loose: 1 } } },
+    breaks: ['N8'],
+    shortLease: true
+  }
+}
+
+/** What is wrong with the hunt; null: the lie was found out. */
+export async function huntInbox (name: InboxLie): Promise<string | null> {
+  const { seconds, messages, emphasis, breaks, shortLease = false } = INBOX_HUNTS[name]
+  // What a liar leaves open need not be waited for.
+  const result = await runInbox({ seed: SEED, seconds, gateways: 2, messages, emphasis: { ...emphasis, drainMs: 0 }, broken: shortLease ? `${SHORT_WORKER_LEASE},${name}` : name })
+  const caught = result.violations.some(({ invariant }) => breaks.some(each => each === invariant))
+  return caught ? null : `nothing was found\n${printedInbox(result)}`
+}

@@ -1,0 +1,99 @@
+/** What a run in mode inbox says when it is over: for a terminal, and as the report that is kept with the sources. Pure text. */
+import { versions } from '../../harness/versions.ts'
+import { TOPOLOGIES } from '../topologies/topologies.ts'
+import { INBOX_ROUTES } from './routes.ts'
+import type { InboxResult } from './run.ts'
+
+/** One mistake breaks hundreds of messages; the first ones tell it. */
+const VIOLATIONS_SHOWN = 5
+
+export function printedInbox (result: InboxResult): string {
+  const { seed, topology, seconds, gateways, messages, acceptedUnderFaults, deliveredUnderFaults, requests, deliveries, again, duplicates, answers, told, states, ends, byHand, worstAnswerMs, drainedInMs, violations, excused } = result
+  return [
+    `seed ${seed}, mode inbox: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
+    `  faults      ${total(result.faults)}: ${counts(result.faults)}`,
+    `  messages    ${messages} (${acceptedUnderFaults} under faults), requests ${requests}, duplicates with the same 202 ${duplicates}`,
+    `  answers     ${counts(answers)}`,
+    `  told        ${counts(told)}`,
+    `  deliveries  ${deliveries} (${deliveredUnderFaults} under faults), of what the consumer had already ${again}`,
+    `  ends        ${counts(ends)}`,
+    `  states      ${counts(states)}`,
+    `  by hand     ${counts(byHand)}`,
+    `  worst       ${worstAnswerMs} ms`,
+    `  drained     in ${drainedInMs} ms`,
+    `  excused     ${excused} deliveries of a process that had just been woken`,
+    `  violations  ${violations.length}`,
+    ...violations.slice(0, VIOLATIONS_SHOWN).flatMap(({ invariant, detail, history }) => [`  ${invariant} (seed ${seed}): ${detail}`, ...history.map(line => `      ${line}`)])
+  ].join('\n')
+}
+
+export function reportedInbox (results: readonly InboxResult[], args: readonly string[]): string {
+  const sum = (of: (result: InboxResult) => number): number => results.reduce((total, result) => total + of(result), 0)
+  const merged = (of: (result: InboxResult) => Readonly<Record<string, number>>): string => {
+    const all = new Map<string, number>()
+    for (const [name, count] of results.flatMap(result => Object.entries(of(result)))) all.set(name, (all.get(name) ?? 0) + count)
+    return Array.from(all).sort(([one], [other]) => one.localeCompare(other)).map(([name, count]) => `| ${name} | ${count} |`).join('\n')
+  }
+  return `# Chaos run, mode inbox
+
+\`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${sum(({ messages }) => messages)} messages,
+**${sum(({ violations }) => violations.length)} violations** of N1–N9 ([protocol.md](../protocol.md#9-invariants)).
+
+${versions().map(line => `* ${line}`).join('\n')}
+
+Real gateway processes, each of them door and worker, behind the run's own TCP proxies, ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}; a consumer
+that writes down and syncs every delivery before it answers; senders that send until they are told 202, and an operator at the command line. Side by side on every gateway:
+${INBOX_ROUTES.map(({ name, weight, order, stops, holds, batch, onWish }) => `\`${name}\` (${[order === null ? 'in no order' : `in order by ${order === 'header' ? 'a header' : 'the body'}`, ...stops ? ['`onDead: stop-group`'] : [], ...holds ? ['`unknown: hold`'] : [], ...batch ? ['`batch: split`'] : [], ...onWish ? ['`async: allowed`, half of the requests ask for it'] : [], `weight ${weight}`].join(', ')})`).join(', ')}.
+
+| seed | seconds | faults | messages | under faults | requests | deliveries | under faults | again | drained in | violations |
+|---|---|---|---|---|---|---|---|---|---|---|
+${results.map(each => `| ${each.seed} | ${each.seconds} | ${total(each.faults)} | ${each.messages} | ${each.acceptedUnderFaults} | ${each.requests} | ${each.deliveries} | ${each.deliveredUnderFaults} | ${each.again} | ${(each.drainedInMs / 1000).toFixed(1)} s | ${each.violations.length} |`).join('\n')}
+
+*messages*: those that were accepted; on \`wish\`, what nobody asked the inbox for was executed. *under faults*: accepted, and delivered to the consumer, before the last fault had ended. *again*: deliveries of what the consumer had already. *drained*: from the end of the last fault until nothing waited any more, senders' retries included.
+Deliveries of a process that had just been woken, after its message had been taken from it (protocol §10): ${sum(({ excused }) => excused)}.
+
+## Faults
+
+| kind | injected |
+|---|---|
+${merged(({ faults }) => faults)}
+
+## Senders
+
+| told | |
+|---|---|
+${merged(({ told }) => told)}
+
+| status | |
+|---|---|
+${merged(({ answers }) => answers)}
+
+## Messages
+
+At the end:
+
+| state | |
+|---|---|
+${merged(({ states }) => states)}
+
+What deliveries came to:
+
+| written | |
+|---|---|
+${merged(({ ends }) => ends)}
+
+By an operator, from which state:
+
+| action | |
+|---|---|
+${merged(({ byHand }) => byHand)}
+${results.flatMap(({ seed, violations }) => violations.slice(0, VIOLATIONS_SHOWN).map(({ invariant, detail, history }) => `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`)).join('')}`
+}
+
+function counts (of: Readonly<Record<string, number>>): string {
+  return Object.entries(of).map(([name, count]) => `${name} ${count}`).join(', ')
+}
+
+function total (of: Readonly<Record<string, number>>): number {
+  return Object.values(of).reduce((sum, count) => sum + count, 0)
+}

@@ -1,0 +1,98 @@
+/**
+ * The routes of a run in mode inbox and the gateways' configuration: in order or not, held or sent again, taken apart, and one
+ * on which clients ask for the inbox beside others that do not. What an answer means to a delivery is told here once more:
+ * the checker must not ask the code that it checks.
+ */
+import type { Disposition } from '../../../src/core/policy.ts'
+import { CLAIM_TIMEOUT_MS, RETENTION_MS, UPSTREAM_TIMEOUT_MS } from '../routes.ts'
+import type { GatewayConfig } from '../routes.ts'
+
+export interface InboxRoute {
+  readonly name: string
+  readonly weight: number
+  /** Where the value is by which messages are in order; null: in none. */
+  readonly order: 'header' | 'body' | null
+  /** A dead or held message stops its group. */
+  readonly stops: boolean
+  /** What may have been sent is not sent again. */
+  readonly holds: boolean
+  /** Another body under the same key is another request; elsewhere another target is. */
+  readonly comparesBody: boolean
+  readonly keyIn: 'header' | 'body'
+  readonly batch: boolean
+  /** Accepted only for who asks for it; executed for all others. */
+  readonly onWish: boolean
+  readonly attemptsMax: number
+  readonly ageMaxMs: number
+}
+
+const USUAL: Omit<InboxRoute, 'name' | 'weight'> = { order: null, stops: false, holds: false, comparesBody: false, keyIn: 'header', batch: false, onWish: false, attemptsMax: 12, ageMaxMs: RETENTION_MS }
+
+export const INBOX_ROUTES: readonly InboxRoute[] = [
+  { ...USUAL, name: 'ordered', weight: 30, order: 'body' },
+  { ...USUAL, name: 'stops', weight: 20, order: 'header', stops: true, keyIn: 'body', attemptsMax: 6 },
+  { ...USUAL, name: 'loose', weight: 20, attemptsMax: 1_000, ageMaxMs: 20_000 },
+  { ...USUAL, name: 'held', weight: 15, order: 'body', holds: true, comparesBody: true },
+  { ...USUAL, name: 'split', weight: 5, order: 'body', keyIn: 'body', batch: true },
+  { ...USUAL, name: 'wish', weight: 10, holds: true, comparesBody: true, onWish: true }
+]
+
+/** First and longest pause before a message is delivered again; the longest is what a Retry-After is honoured to. */
+export const BACKOFF_FIRST_MS = 50
+export const BACKOFF_LONGEST_MS = 1_000
+/** Shorter than the usual lease: what an execution on the route by wish leaves behind lapses within the run. */
+const LEASE_MS = 2_000
+export const ANSWER_WITHIN_MS = 8_000
+
+export function inboxRouteNamed (name: string): InboxRoute {
+  const found = INBOX_ROUTES.find(each => each.name === name)
+  if (found === undefined) throw new Error(`there is no route ${name}`)
+  return found
+}
+
+/** To a delivery, which nobody waits for: what is kept for a client to see is no success, and ends the message where nothing may be done twice. */
+export function deliveredBy (status: number, route: Pick<InboxRoute, 'onWish'>): Disposition | 'ends' {
+  const meaning = meaningOf(status, route)
+  return meaning === 'keep' && (status < 200 || status > 299) && status !== GONE ? 'ends' : meaning
+}
+
+/** To an execution. Only the statuses that the consumer gives. */
+export function meaningOf (status: number, { onWish }: Pick<InboxRoute, 'onWish'>): Disposition {
+  if (!onWish) return (status >= 200 && status <= 299) || status === GONE ? 'keep' : 'release'
+  if (status === 429 || status === 503) return 'release'
+  return status === 502 || status === 504 ? 'unknown' : 'keep'
+}
+
+export const GONE = 410
+
+export function inboxConfigOf ({ database, prepared = true, redis, upstream }: GatewayConfig): string {
+  return `version: 1
+listen: { host: 127.0.0.1, port: 0 }
+admin: { host: 127.0.0.1, port: 0 }
+stores:
+  postgres: { url: "${database}", prepared: ${prepared}, claimTimeout: ${CLAIM_TIMEOUT_MS}ms }
+  redis: { ${redis}, copies: { ttl: 1m } }
+drain: { delay: 200ms, timeout: 8s }
+log: { level: warn }
+upstreams:
+  consumer: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: 64 }
+routes:
+${INBOX_ROUTES.map(routeText).join('\n')}
+`
+}
+
+function routeText (route: InboxRoute): string {
+  const { name, onWish, holds, comparesBody, keyIn } = route
+  const how = onWish ? `profile: api, async: allowed, lease: ${LEASE_MS}ms, answerWithin: ${ANSWER_WITHIN_MS}ms` : `profile: relay, mode: inbox, unknown: ${holds ? 'hold' : 'retry'}`
+  const key = keyIn === 'header' ? 'header:Idempotency-Key' : 'json:/id'
+  const compared = comparesBody ? ', fingerprint: { of: [method, target, mediaType, body], body: bytes }' : ''
+  return `  - name: ${name}
+    match: { path: "/${name}/*" }
+    upstream: consumer
+    idempotency: { ${how}, scope: credential, retention: ${RETENTION_MS}ms, key: { from: ["${key}"], required: true }${compared}, inbox: { ${inboxText(route)} } }`
+}
+
+function inboxText ({ order, stops, batch, attemptsMax, ageMaxMs }: InboxRoute): string {
+  const ordered = order === null ? '' : `order: "${order === 'header' ? 'header:X-Group' : 'json:/group'}", `
+  return `${ordered}onDead: ${stops ? 'stop-group' : 'skip'}, batch: ${batch ? 'split' : 'refuse'}, maxAttempts: ${attemptsMax}, maxAge: ${ageMaxMs}ms, backoff: { first: ${BACKOFF_FIRST_MS}ms, longest: ${BACKOFF_LONGEST_MS}ms }`
+}

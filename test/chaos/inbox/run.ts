@@ -1,0 +1,275 @@
+/**
+ * One run in mode inbox: a world, its senders and its operator, the seed's faults for so many seconds; then everything is
+ * mended, what waits is delivered, and the whole is judged. Gives back what is printed; prints nothing.
+ */
+import { readFileSync } from 'node:fs'
+import { absentFrom, TOPOLOGIES } from '../topologies/topologies.ts'
+import type { TopologyName } from '../topologies/topologies.ts'
+import { FAULTS } from '../faults.ts'
+import type { FaultKind } from '../faults.ts'
+import { Injector } from '../injector.ts'
+import { count } from '../ledger.ts'
+import { planOf } from '../plan.ts'
+import type { PlannedFault } from '../plan.ts'
+import { Random } from '../random.ts'
+import type { Stamp } from '../stamps.ts'
+import { pause } from '../stores.ts'
+import { readLines } from '../witness.ts'
+import type { Pace } from '../witness.ts'
+import { startWorld } from '../world.ts'
+import type { Mode, World } from '../world.ts'
+import { installMessageAudit, readByHand, readChanges, readMessages } from './audit.ts'
+import type { ConsumerLine } from './consumer.ts'
+import type { InboxEvidence, InboxFound, Message } from './history.ts'
+import { judgeInbox } from './judge.ts'
+import type { InboxJudgement } from './judge.ts'
+import { InboxLedger } from './ledger.ts'
+import { Operator } from './operator.ts'
+import { inboxConfigOf } from './routes.ts'
+import { INBOX_HABITS, Senders } from './senders.ts'
+import type { InboxHabits } from './senders.ts'
+
+export interface InboxOptions {
+  readonly seed: number
+  /** Under faults, at least: they go on until all messages have been sent, for up to FAULTS_LONGEST times as long. */
+  readonly seconds: number
+  readonly gateways: number
+  readonly messages: number
+  readonly topology?: TopologyName
+  readonly emphasis?: InboxEmphasis
+  /** Names of test/broken, with commas. */
+  readonly broken?: string
+}
+
+/** What a run leans on; absent: everything as it comes. */
+export interface InboxEmphasis {
+  readonly cards?: Readonly<Partial<Record<FaultKind, number>>>
+  readonly plan?: readonly PlannedFault[]
+  readonly habits?: Partial<InboxHabits>
+  readonly pauseMs?: number
+  readonly pace?: Pace
+  /** How long it waits at the end for what is open; a broken worker may never come to one. */
+  readonly drainMs?: number
+}
+
+export interface InboxResult {
+  readonly seed: number
+  readonly topology: TopologyName
+  /** Under faults, as it came. */
+  readonly seconds: number
+  readonly gateways: number
+  readonly faults: Readonly<Record<string, number>>
+  readonly messages: number
+  /** Before the last fault had ended. */
+  readonly acceptedUnderFaults: number
+  readonly deliveredUnderFaults: number
+  readonly requests: number
+  readonly answers: Readonly<Record<string, number>>
+  readonly told: Readonly<Record<string, number>>
+  readonly worstAnswerMs: number
+  /** Messages as they stand at the end, by state. */
+  readonly states: Readonly<Record<string, number>>
+  /** By what was written: delivered 201, waiting HTTP_503, held ECONNRESET … */
+  readonly ends: Readonly<Record<string, number>>
+  readonly deliveries: number
+  /** Deliveries of a message that the consumer had already. */
+  readonly again: number
+  /** 202s for what was accepted before. */
+  readonly duplicates: number
+  readonly byHand: Readonly<Record<string, number>>
+  /** From the last fault's end until nothing was open. */
+  readonly drainedInMs: number
+  readonly excused: number
+  readonly violations: readonly ShownInboxViolation[]
+  readonly without: Readonly<Record<string, string>>
+}
+
+export interface ShownInboxViolation extends Omit<InboxFound, 'invariant'> {
+  readonly invariant: InboxFound['invariant'] | 'run'
+  readonly history: readonly string[]
+}
+
+interface Ended { readonly seconds: number, readonly unanswered: number, readonly mendedMs: number, readonly drainedInMs: number }
+
+const INBOX_MODE: Mode = { upstream: './inbox/consumer-process.ts', configOf: inboxConfigOf, installAudit: installMessageAudit }
+/** Longer than elsewhere: what a dead worker had comes back only after fifteen seconds of contact, and messages must get on meanwhile. */
+const PAUSE_MS = 3_000
+/** A busy machine takes longer to send so many. */
+const FAULTS_LONGEST = 4
+const OPERATOR_EVERY_MS = 8_000
+/** Senders wait for each other, and some were told to come back later. */
+const ANSWERED_WITHIN_MS = 180_000
+/** A worker's lease, as long a contact, a recovery; and the backlog of a whole run on a machine with two cores for all of it. */
+const DRAINED_WITHIN_MS = 240_000
+
+export async function runInbox (options: InboxOptions): Promise<InboxResult> {
+  const { seed, gateways, topology = 'plain', emphasis = {}, broken = null } = options
+  const fillsDisk = emphasis.plan === undefined && emphasis.cards === undefined
+  const world = await startWorld({ mode: INBOX_MODE, seed, topology, gateways, broken, connections: 1, pace: emphasis.pace ?? 'usual', fillsDisk })
+  try {
+    return await new InboxRun(options, world).run()
+  } finally {
+    await world.stop()
+  }
+}
+
+class InboxRun {
+  readonly #options: InboxOptions
+  readonly #world: World
+  readonly #ledger = new InboxLedger()
+  readonly #senders: Senders
+  readonly #injector: Injector
+  readonly #operator: Operator
+  readonly #random: Random
+
+  constructor (options: InboxOptions, world: World) {
+    const { seed, messages, seconds, emphasis = {} } = options
+    this.#options = options
+    this.#world = world
+    this.#random = new Random(seed)
+    this.#senders = new Senders(world.doors, this.#ledger, this.#random.fork('senders'), { ...INBOX_HABITS, messages, seconds, ...emphasis.habits })
+    const { misbehave, behaveAgain } = world.witness
+    this.#injector = new Injector({ stores: world.stores, seats: world.seats, network: world.network, misbehave, behaveAgain })
+    this.#operator = new Operator(world.seats[0]?.configFile ?? '', world.stores.database)
+  }
+
+  async run (): Promise<InboxResult> {
+    const { emphasis = {} } = this.#options
+    const startedAt = performance.now()
+    const coming = this.#senders.come()
+    await this.#underFaults(coming)
+    const seconds = Math.round((performance.now() - startedAt) / 1000)
+    await this.#world.witness.hurry()
+    const mendedAt = performance.now()
+    const mendedMs = Date.now()
+    const unanswered = await this.#senders.closeUp(ANSWERED_WITHIN_MS)
+    await coming
+    await this.#operator.untilDone(emphasis.drainMs ?? DRAINED_WITHIN_MS)
+    const drainedInMs = Math.round(performance.now() - mendedAt)
+    return this.#result(await this.#evidence(), { seconds, unanswered, mendedMs, drainedInMs })
+  }
+
+  async #underFaults (coming: Promise<void>): Promise<void> {
+    const { seconds, gateways, topology = 'plain', emphasis = {} } = this.#options
+    const without = absentFrom(topology)
+    if (typeof this.#world.stores.disk === 'string') without.add('postgres-disk-full')
+    const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds: seconds * FAULTS_LONGEST, gateways, pauseMs: emphasis.pauseMs ?? PAUSE_MS, without, cards: emphasis.cards ?? INBOX_CARDS })
+    const startedAt = performance.now()
+    const leftMs = (): number => Math.max(0, seconds * 1000 - (performance.now() - startedAt))
+    let sent = false
+    void coming.then(() => { sent = true })
+    const over = this.#injector.run(plan, () => emphasis.plan === undefined && sent && leftMs() === 0).then(async () => pause(leftMs()))
+    await Promise.all([over, this.#operator.lookAfter(OPERATOR_EVERY_MS, over)])
+  }
+
+  async #evidence (): Promise<InboxEvidence> {
+    const { witness, witnessFile, stampsFile, network, stores, seats } = this.#world
+    await this.#world.stopGateways()
+    await Promise.all([witness.flush(), network.ask.flush()])
+    return {
+      calls: this.#ledger.calls,
+      consumed: readLines<ConsumerLine>(witnessFile),
+      stamps: readLines<Stamp>(stampsFile),
+      changes: await readChanges(stores.database),
+      byHand: await readByHand(stores.database),
+      rows: await readMessages(stores.database),
+      incarnations: new Map(seats.map(({ name, incarnations }) => [name, incarnations]))
+    }
+  }
+
+  // -------------------------------------------------------------- what is said of it
+
+  #result (evidence: InboxEvidence, { seconds, unanswered, mendedMs, drainedInMs }: Ended): InboxResult {
+    const { seed, gateways, topology = 'plain' } = this.#options
+    const judgement = judgeInbox(evidence)
+    const { calls, rows, byHand } = evidence
+    const { disk } = this.#world.stores
+    const deliveries = Array.from(judgement.messages.values()).flatMap(({ sendings }) => sendings)
+    const seen = new Set(deliveries.filter(({ print }) => print !== null).map(({ record }) => record)).size
+    return {
+      seed,
+      topology,
+      seconds,
+      gateways,
+      faults: sorted(this.#injector.counts),
+      messages: rows.length,
+      acceptedUnderFaults: Array.from(judgement.messages.values()).filter(({ changes: [first] }) => first !== undefined && first.atMs < mendedMs).length,
+      deliveredUnderFaults: deliveries.filter(({ atMs }) => atMs < mendedMs).length,
+      requests: calls.length,
+      answers: sorted(this.#ledger.answers),
+      told: sorted(this.#ledger.kinds),
+      worstAnswerMs: this.#ledger.worstAnswerMs,
+      states: sorted(counted(rows.map(({ state }) => state))),
+      ends: sorted(counted(Array.from(judgement.messages.values()).flatMap(endsOf))),
+      deliveries: deliveries.length,
+      again: deliveries.filter(({ print }) => print !== null).length - seen,
+      duplicates: calls.filter(({ told }) => told?.kind === 'accepted').reduce((sum, { wish: { parts } }) => sum + parts.length, 0) - rows.length,
+      byHand: sorted(counted(byHand.map(({ action, state }) => `${action} ${state}`))),
+      drainedInMs,
+      excused: judgement.excused,
+      violations: [...judgement.found.map((each): ShownInboxViolation => ({ ...each, history: this.#story(judgement, each.record) })), ...this.#troubles(unanswered)],
+      without: { ...TOPOLOGIES[topology].without, ...typeof disk === 'string' ? { 'postgres-disk-full': disk } : {} }
+    }
+  }
+
+  /** No invariant's sentence, and never right: a process that ended by itself, an answer that nothing allows, a sender without one. */
+  #troubles (unanswered: number): ShownInboxViolation[] {
+    const troubles = [...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange, ...unanswered === 0 ? [] : [`${unanswered} senders were not answered for good when everything was well again`]]
+    return troubles.map(detail => ({ invariant: 'run', record: '', detail, history: [] }))
+  }
+
+  /** Everything that is known of a message, what the gateways logged about it included, and which faults stood meanwhile. */
+  #story ({ messages }: InboxJudgement, record: string): string[] {
+    const message = messages.get(record)
+    if (message === undefined) return []
+    const lines = linesOf(message)
+    for (const { name, log } of this.#world.seats) lines.push(...loggedAbout(log, name, record))
+    const [fromMs, untilMs] = [Math.min(...lines.map(({ atMs }) => atMs)), Math.max(...lines.map(({ atMs }) => atMs))]
+    for (const { kind, gateway, fromMs: begun, untilMs: ended } of this.#injector.injected) {
+      if (begun <= untilMs && (ended ?? Infinity) >= fromMs) lines.push({ atMs: begun, text: `FAULT    ${kind} at gateway-${gateway}, for ${(ended ?? Date.now()) - begun} ms` })
+    }
+    lines.sort((one, other) => one.atMs - other.atMs)
+    return lines.map(({ atMs, text }) => `${String(Math.round(atMs - fromMs)).padStart(7)} ${text}`)
+  }
+}
+
+/** What a run deals by itself; `freeze-lease` is the inbox's own. */
+const INBOX_CARDS: Readonly<Partial<Record<FaultKind, number>>> = { ...Object.fromEntries(Object.entries(FAULTS).map(([kind, { cards }]) => [kind, cards])), 'gateway-kill': 4, 'gateway-freeze-lease': 1 }
+
+function endsOf ({ changes }: Message): string[] {
+  return changes.flatMap(({ state, status, error }, index) => changes[index - 1]?.state === 'delivering' ? [`${state} ${error ?? status}`] : [])
+}
+
+interface StoryLine { readonly atMs: number, readonly text: string }
+
+function linesOf ({ record, calls, sendings, changes, byHand }: Message): StoryLine[] {
+  return [
+    ...calls.flatMap(({ call, atMs, door, prefers, told, toldMs, wish }) => [
+      { atMs, text: `asked    ${call} at gateway-${door}: ${wish.method} ${wish.target}${prefers ? ' by wish' : ''}, print ${wish.parts.find(part => part.record === record)?.print}` },
+      { atMs: toldMs ?? atMs, text: `told     ${call}: ${told?.kind ?? 'nothing'}` }
+    ]),
+    ...sendings.flatMap(({ atMs, attempt, call, print, answer, isExecution }) => [
+      { atMs, text: `sent     ${isExecution ? 'execution' : 'delivery'} ${attempt} of ${call}, ${print === null ? 'not seen by the consumer' : `print ${print}`}` },
+      ...answer === null ? [] : [{ atMs: answer.atMs, text: `answered ${attempt} with ${answer.status}` }]
+    ]),
+    ...changes.map(({ atMs, state, attempt, tries, status, error, owner }) => ({ atMs, text: `wrote    ${state}, attempt ${attempt}, try ${tries}, ${error ?? status ?? '-'}${owner === null ? '' : `, owner ${owner.slice(0, 6)}`}` })),
+    ...byHand.map(({ atMs, action, state, attempt }) => ({ atMs, text: `operator ${action} of ${state}, attempt ${attempt}` }))
+  ]
+}
+
+function loggedAbout (file: string, name: string, record: string): StoryLine[] {
+  return readFileSync(file, 'utf8').split('\n').filter(line => line.includes(record)).map(line => {
+    const { time } = JSON.parse(line) as { readonly time?: string | number }
+    return { atMs: time === undefined ? 0 : new Date(time).getTime(), text: `LOG      ${name} ${line}` }
+  })
+}
+
+function counted (names: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const name of names) count(counts, name)
+  return counts
+}
+
+function sorted (counts: ReadonlyMap<string, number>): Record<string, number> {
+  return Object.fromEntries(Array.from(counts).sort(([one], [other]) => one.localeCompare(other)))
+}

@@ -1,0 +1,68 @@
+/** What the file says of an inbox, and which of it cannot be. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import { ConfigWorld, fileWith } from './world.ts'
+
+function policyOf (t: TestContext, policy: string): IdempotencyPolicy {
+  const route = new ConfigWorld(t).load(fileWith({ policy })).config.routes[0]
+  assert.ok(route?.idempotency)
+  return route.idempotency
+}
+
+const DAY_MS = 86_400_000
+
+test('an inbox has its defaults, said or not, and delivers at least once unless the file says hold', (t) => {
+  const defaults = {
+    concurrency: 16,
+    ratePerSecond: null,
+    backoff: { firstMs: 1_000, longestMs: 600_000 },
+    attemptsMax: 50,
+    ageMaxMs: 3 * DAY_MS,
+    order: null,
+    onDead: 'skip',
+    deadRetentionMs: 30 * DAY_MS,
+    depthMax: 1_000_000,
+    bytesMax: 1024 ** 3,
+    verify: null,
+    batch: 'refuse'
+  }
+  for (const written of ['{ mode: inbox }', '{ mode: inbox, inbox: {} }', '{ mode: inbox, profile: relay }']) {
+    const { inbox, inboxFor, unknown } = policyOf(t, written)
+    assert.deepEqual([inbox, inboxFor, unknown], [defaults, 'all', 'retry'], written)
+  }
+  for (const written of ['{ mode: inbox, unknown: hold }', '{ mode: inbox, profile: relay, unknown: hold }', '{ async: allowed }']) assert.equal(policyOf(t, written).unknown, 'hold', written)
+  assert.deepEqual([policyOf(t, '{ async: allowed }').inboxFor, policyOf(t, '{ async: allowed, profile: relay }').unknown], ['asked', 'retry'])
+})
+
+test('what the defaults say is no mistake, and what is used is none either', (t) => {
+  assert.equal(policyOf(t, '{ mode: inbox, inbox: { onDead: skip } }').inbox?.onDead, 'skip')
+  assert.equal(policyOf(t, '{ mode: inbox, inbox: { order: "header:X-A", onDead: stop-group } }').inbox?.onDead, 'stop-group')
+  assert.equal(policyOf(t, '{ async: allowed, onStoreDown: forward }').onStoreDown, 'forward')
+})
+
+const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp]> = [
+  ['an inbox that nothing comes into', '{ inbox: {} }', /^inbox: is not used: mode is not inbox, and async is not allowed$/],
+  ['no record to share', '{ mode: drop, async: allowed }', /^async: cannot be allowed with mode drop/],
+  ['nobody is asked about a delivery', '{ mode: inbox, unknown: probe, probe: { path: "/payments/{key}" } }', /^unknown: cannot be probe with mode inbox/],
+  ['an order of nothing', '{ mode: inbox, inbox: { order: "json:account" } }', /^inbox\.order: is neither header:NAME nor json:\/pointer$/],
+  ['an order of the whole content', '{ mode: inbox, inbox: { order: "hash:body" } }', /^inbox\.order: is neither/],
+  ['pauses that shrink', '{ mode: inbox, inbox: { backoff: { first: 1m, longest: 30s } } }', /^inbox\.backoff\.longest: is shorter than backoff\.first \(1m\)$/],
+  ['a request that would never find room', '{ mode: inbox, inbox: { maxBytes: 1MiB }, keep: { requestBytesMax: 2MiB } }', /^inbox\.maxBytes: must be at least keep\.requestBytesMax \(2MiB\)/],
+  ['a message that is forgotten before its sender has given up', '{ mode: inbox, retention: 5m }', /^retention: must be at least inbox\.backoff\.longest \(10m\)/],
+  ['a group that there is not', '{ mode: inbox, inbox: { onDead: stop-group } }', /^inbox\.onDead: is not used: without order there is no group to stop$/],
+  ['what is forwarded past the store', '{ mode: inbox, onStoreDown: forward }', /^onStoreDown: is not used: mode inbox/],
+  ['a place for nobody', '{ mode: inbox, inbox: { concurrency: 0 } }', /^inbox\.concurrency: /],
+  ['a rate of nothing', '{ mode: inbox, inbox: { rate: 0 } }', /^inbox\.rate: /],
+  ['an attempt less than one', '{ mode: inbox, inbox: { maxAttempts: 0 } }', /^inbox\.maxAttempts: /],
+  ['a word that is none', '{ mode: inbox, inbox: { onDead: stop } }', /^inbox\.onDead: /],
+  ['a setting that is none', '{ mode: inbox, inbox: { attempts: 3 } }', /^inbox\.attempts: /]
+]
+for (const [why, policy, said] of REFUSED) {
+  test(`refused: ${why}`, (t) => {
+    const complaints = new ConfigWorld(t).complaints(fileWith({ policy })).map((complaint) => complaint.replace('routes[0].idempotency.', ''))
+    assert.equal(complaints.length, 1, complaints.join('\n'))
+    assert.match(complaints[0] ?? '', said)
+  })
+}

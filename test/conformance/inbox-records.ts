@@ -1,0 +1,71 @@
+/** A key is one operation: a message is not taken in beside a record of the same key, but under its claim. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { NewMessage } from '../../src/core/message.ts'
+import type { SettledState } from '../../src/core/record.ts'
+import { againOf, messageOf, takeOne, untilAfter, workerOf } from './inbox-world.ts'
+import type { InboxWorld, OpenInbox } from './inbox-world.ts'
+import { claimOf, LONG_MS, settlementOf, SHORT_MS, tokenOf } from './record-world.ts'
+
+/** In the message's route, with its key. */
+async function leaveRecord ({ records }: InboxWorld, { id }: NewMessage, outcome: SettledState | null, keepMs = LONG_MS): Promise<void> {
+  const claim = claimOf({ id })
+  await records.insert(claim)
+  if (outcome !== null) await records.settle(settlementOf(tokenOf(claim), outcome, { keepMs }))
+}
+
+export function inboxRecords (open: OpenInbox): void {
+  for (const outcome of [null, 'completed', 'consumed', 'indeterminate', 'released'] as const) {
+    test(`a message whose key has a record (${outcome ?? 'claimed'}) is not taken in`, async t => {
+      const world = await open(t)
+      const message = messageOf()
+      await leaveRecord(world, message, outcome)
+      assert.deepEqual(await world.store.accept(message), { kind: 'recorded' })
+      assert.deepEqual(await world.store.accept(againOf(message)), { kind: 'recorded' })
+      assert.equal(await world.store.look(message.id), null)
+    })
+  }
+
+  test('under the claim of its record it is, and its deliveries are numbered from there on', async t => {
+    const world = await open(t)
+    const { store } = world
+    const message = { ...messageOf(), underClaim: 4 }
+    await leaveRecord(world, message, null)
+    assert.deepEqual(await store.accept(message), { kind: 'accepted' })
+    const { token, tries } = await takeOne(store, await workerOf(store))
+    assert.deepEqual([token.attempt, tries], [4, 1])
+  })
+
+  test('a record that is past is none, and a message that stands there goes before a record', async t => {
+    const world = await open(t)
+    const { store } = world
+    const [past, there] = [messageOf(), messageOf()]
+    await leaveRecord(world, past, 'completed', SHORT_MS)
+    await untilAfter(world, SHORT_MS, async () => (await store.accept(past)).kind === 'accepted', 'the record to be past')
+    await store.accept(there)
+    await leaveRecord(world, there, 'completed')
+    assert.equal((await store.accept(againOf(there))).kind, 'seen')
+  })
+
+  test('with one that has a record among them, none of several is taken in', async t => {
+    const world = await open(t)
+    const { store } = world
+    const [one, recorded, other, there] = [messageOf(), messageOf(), messageOf(), messageOf()]
+    await store.accept(there)
+    await leaveRecord(world, recorded, 'completed')
+    const results = await store.acceptAll([one, recorded, other, there])
+    assert.deepEqual(results.map(({ kind }) => kind), ['accepted', 'recorded', 'accepted', 'seen'])
+    for (const message of [one, recorded, other]) assert.equal(await store.look(message.id), null)
+  })
+
+  test('a record beside a message that stands there holds up no others', async t => {
+    const world = await open(t)
+    const { store } = world
+    const [there, other] = [{ ...messageOf(), underClaim: 1 }, messageOf()]
+    await leaveRecord(world, there, 'completed')
+    await store.accept(there)
+    const { underClaim: _, ...again } = there
+    assert.deepEqual((await store.acceptAll([again, other])).map(({ kind }) => kind), ['seen', 'accepted'])
+    assert.notEqual(await store.look(other.id), null)
+  })
+}

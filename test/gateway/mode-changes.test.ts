@@ -1,0 +1,95 @@
+/** A route whose mode changes while keys of it are remembered: each of them stays one operation. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { readPointer } from '../../src/core/json-pointer.ts'
+import type { IdempotencyPolicy, InboxPolicy } from '../../src/core/policy.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { NO_LOCKS } from '../../src/store/no-locks.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
+import { call } from '../harness/call.ts'
+import { apiPolicy } from '../harness/gateway.ts'
+import { startAsync, startInbox } from './inbox-world.ts'
+import type { InboxWorld } from './inbox-world.ts'
+
+const MODES = {
+  enforce: async (t: TestContext, world: Shared, policy: Partial<IdempotencyPolicy>) => startAsync(t, { ...world, policy: { ...policy, inbox: null } }),
+  async: async (t: TestContext, world: Shared, policy: Partial<IdempotencyPolicy>) => startAsync(t, { ...world, policy }),
+  inbox: async (t: TestContext, world: Shared, policy: Partial<IdempotencyPolicy>, inbox: Partial<InboxPolicy>) => startInbox(t, { ...world, policy, inbox })
+}
+
+interface Shared { readonly shared: MemoryInbox, readonly world: { readonly records: MemoryStore, readonly locks: typeof NO_LOCKS } }
+
+/** One database, and a gateway on it for each of these modes: as if the file had been changed between them. */
+async function startModes<Mode extends keyof typeof MODES> (t: TestContext, modes: readonly Mode[], policy: Partial<IdempotencyPolicy> = {}, inbox: Partial<InboxPolicy> = {}): Promise<Record<Mode, InboxWorld>> {
+  const records = new MemoryStore({ nowMs: Date.now })
+  const world: Shared = { shared: new MemoryInbox({ nowMs: Date.now, records }), world: { records, locks: NO_LOCKS } }
+  const started: Array<[Mode, InboxWorld]> = []
+  for (const mode of modes) started.push([mode, await MODES[mode](t, world, policy, inbox)])
+  return Object.fromEntries(started) as Record<Mode, InboxWorld>
+}
+
+for (const before of ['enforce', 'async'] as const) {
+  test(`what was executed under mode ${before} is replayed by the inbox, and is not delivered`, async t => {
+    const worlds = await startModes(t, [before, 'inbox'])
+    const first = await worlds[before].ask('k')
+    const again = await worlds.inbox.ask('k')
+    assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [first.status, first.text, 'true'])
+    assert.equal((await worlds.inbox.ask('k', { body: 'other' })).status, 422)
+    assert.deepEqual(await worlds.inbox.messages(), [])
+    assert.equal((await worlds.inbox.ask('new')).status, 202)
+  })
+}
+
+test('what an upstream refused under another mode is accepted, and its deliveries go on where the attempts ended', async t => {
+  const worlds = await startModes(t, ['enforce', 'inbox'])
+  worlds.enforce.witness.answer = (_seen, response) => { response.writeHead(429).end() }
+  for (let attempt = 1; attempt <= 2; attempt++) assert.equal((await worlds.enforce.ask('k')).status, 429)
+  const accepted = await worlds.inbox.ask('k')
+  assert.deepEqual([accepted.status, accepted.headers['preference-applied']], [202, undefined])
+  assert.equal((await worlds.inbox.ask('k')).text, accepted.text)
+  const owner = Buffer.alloc(16, 1)
+  await worlds.inbox.inbox.alive(owner, 60_000)
+  const [delivery] = await worlds.inbox.inbox.take({ owner, routes: [{ route: 'things', places: 1 }] })
+  assert.equal(delivery?.token.attempt, 3, 'the third request that the consumer sees of this key')
+})
+
+test('an outcome that is not known stays so, and one under way is in flight', async t => {
+  const worlds = await startModes(t, ['enforce', 'inbox'], { unknown: 'hold' })
+  worlds.enforce.witness.answer = (_seen, response) => { response.destroy() }
+  assert.equal((await worlds.enforce.ask('k')).json.code, 'outcome-unknown')
+  assert.equal((await worlds.inbox.ask('k')).json.code, 'outcome-unknown')
+  let release = (): void => {}
+  const arrived = new Promise<void>(resolve => {
+    worlds.enforce.witness.answer = (_seen, response) => { release = () => { response.writeHead(201).end('late') }; resolve() }
+  })
+  const running = worlds.enforce.ask('slow')
+  await arrived
+  assert.equal((await worlds.inbox.ask('slow')).json.code, 'in-flight')
+  release()
+  assert.equal((await running).status, 201)
+  assert.equal((await worlds.inbox.ask('slow')).text, 'late')
+  assert.deepEqual(await worlds.inbox.messages(), [])
+})
+
+test('what the inbox has accepted is not executed where clients may still ask for it', async t => {
+  const worlds = await startModes(t, ['inbox', 'async'])
+  const first = await worlds.inbox.ask('k')
+  const again = await worlds.async.ask('k')
+  assert.deepEqual([again.status, again.text], [202, first.text])
+  assert.equal(worlds.async.witness.seen.length, 0)
+})
+
+test('of a batch with an event that was executed alone none is accepted, and the item is named', async t => {
+  const policy: Partial<IdempotencyPolicy> = { key: { ...apiPolicy({}).key, sources: [{ kind: 'json', written: '/id', pointer: readPointer('/id') ?? assert.fail() }] } }
+  const worlds = await startModes(t, ['enforce', 'inbox'], policy, { batch: 'split' })
+  const json = { 'Content-Type': 'application/json' }
+  const send = async (world: InboxWorld, events: unknown) => call(world.url, '/things', { headers: json, body: JSON.stringify(events) })
+  assert.equal((await send(worlds.enforce, { id: 'b' })).headers['idempotency-status'], 'executed')
+  for (const events of [[{ id: 'a' }, { id: 'b' }], [{ id: 'b' }]]) {
+    const refused = await send(worlds.inbox, events)
+    assert.deepEqual([refused.status, refused.json.code], [422, 'key-reused'])
+    assert.match(String(refused.json.detail), new RegExp(`^Item ${events.length - 1} of the batch: .*Nothing of this request was accepted\\.$`))
+  }
+  assert.deepEqual(await worlds.inbox.messages(), [])
+})
