@@ -4,7 +4,8 @@
  */
 import { judge } from './disposition.ts'
 import { headerValue } from './lines.ts'
-import type { Fate } from './message.ts'
+import { WORKER_LOST } from './message.ts'
+import type { Delivery, Fate } from './message.ts'
 import type { IdempotencyPolicy, InboxPolicy } from './policy.ts'
 import type { Answer } from './record.ts'
 
@@ -25,6 +26,15 @@ export interface Tried {
 }
 
 const GONE = 410
+
+/**
+ * The end of a message before it is sent once more; null: it is to be sent. Whoever took it last has died of it or beside it,
+ * and could not say that its tries were over: without this, one that kills its worker would kill one after another for good.
+ */
+export function fateBefore ({ tries, lastError }: Pick<Delivery, 'tries' | 'lastError'>, inbox: Pick<InboxPolicy, 'attemptsMax'>): Fate | null {
+  const spent = tries > inbox.attemptsMax && lastError === WORKER_LOST
+  return spent ? { kind: 'dead', status: null, error: `ATTEMPTS_SPENT ${WORKER_LOST}`, answer: null, counts: false } : null
+}
 
 export function fateOf (sent: Sent, tried: Tried, policy: IdempotencyPolicy, inbox: InboxPolicy): Fate {
   if (sent.kind === 'unsent') return againOrDead(null, sent.code, null, null, tried, inbox)

@@ -55,15 +55,23 @@ export interface Delivery {
   readonly tries: number
   /** Since the same. */
   readonly ageMs: number
+  /** How the delivery before this one ended: a code; null: there was none. */
+  readonly lastError: string | null
   readonly requestId: string
   readonly request: StoredRequest
 }
 
-/** What a delivery came to. `status` null: there was no answer. `error`: a code, for operators and the status resource. */
+/** How a delivery ended that its worker never told of: it died, or lost its lease. */
+export const WORKER_LOST = 'WORKER_LOST'
+
+/**
+ * What a delivery came to. `status` null: there was no answer. `error`: a code, for operators and the status resource.
+ * `counts` false: for reasons of ours it was not sent, and is no try.
+ */
 export type Fate =
   | { readonly kind: 'delivered', readonly answer: Answer | null, readonly status: number }
-  | { readonly kind: 'again', readonly inMs: number, readonly status: number | null, readonly error: string, /** false: for reasons of ours it was not sent, and is no try. */ readonly counts?: false }
-  | { readonly kind: 'dead', readonly status: number | null, readonly error: string, readonly answer: Answer | null }
+  | { readonly kind: 'again', readonly inMs: number, readonly status: number | null, readonly error: string, readonly counts?: false }
+  | { readonly kind: 'dead', readonly status: number | null, readonly error: string, readonly answer: Answer | null, readonly counts?: false }
   | { readonly kind: 'held', readonly error: string }
 
 /** A message as it stands, for its sender and for operators. Times are milliseconds since the Unix epoch, by the store's clock. */

@@ -3,7 +3,7 @@
  * whoever cannot tell the store leaves the message to the next worker.
  */
 import { keptHeaders, answerHeaders } from '../core/headers.ts'
-import { fateOf } from '../core/delivery.ts'
+import { fateBefore, fateOf } from '../core/delivery.ts'
 import type { Sent } from '../core/delivery.ts'
 import { withoutFields } from '../core/lines.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../core/message.ts'
@@ -32,6 +32,12 @@ export interface DeliveryEnd {
 
 /** `noteEnd` is called once the message is settled, with the rest of a long answer perhaps still to be read. Resolves when nothing is under way. */
 export async function deliver (gateway: Gateway, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
+  const before = fateBefore(delivery, route.idempotency.inbox)
+  if (before !== null) {
+    tell(gateway, delivery, before, await settle(gateway, route, delivery, before), 0)
+    noteEnd({ ended: null, againInMs: null })
+    return
+  }
   const { clock } = gateway.world
   const beganAtMs = clock.monotonicMs()
   let answerBytes = 0
@@ -151,13 +157,14 @@ function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, f
   const { meter, log, deliveryLog } = gateway.world
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
   if (result !== 'abandoned') meter.delivery(route, result, ms)
-  if (settled === 'settled' && fate.kind !== 'again') meter.deliveryTries(route, tries)
+  const tried = 'counts' in fate && fate.counts === false ? tries - 1 : tries
+  if (settled === 'settled' && fate.kind !== 'again') meter.deliveryTries(route, tried)
   const line = {
     record: token.id.toString('base64url'),
     route,
     requestId,
     attempt: token.attempt,
-    tries,
+    tries: tried,
     result,
     status: fate.kind === 'held' ? null : fate.status,
     error: fate.kind === 'delivered' ? undefined : fate.error,

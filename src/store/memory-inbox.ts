@@ -2,6 +2,7 @@
  * The inbox in memory: what a driver must do, in the fewest words. For tests and for the conformance suite's own sake; a
  * gateway's inbox is in its database.
  */
+import { WORKER_LOST } from '../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, RecordStore, TakeMessages } from '../ports.ts'
 import { errorOfRetried } from './message-fate.ts'
@@ -71,7 +72,8 @@ export class MemoryInbox implements InboxStore {
     message.owner = null
     message.status = fate.kind === 'held' ? null : fate.status
     message.error = fate.kind === 'delivered' ? null : fate.error
-    if (fate.kind === 'again') Object.assign(message, { state: 'waiting', dueAtMs: now + fate.inMs, tries: message.tries - (fate.counts === false ? 1 : 0) })
+    if ('counts' in fate && fate.counts === false) message.tries--
+    if (fate.kind === 'again') Object.assign(message, { state: 'waiting', dueAtMs: now + fate.inMs })
     else this.#end(message, fate.kind, fate.kind === 'held' ? null : fate.answer)
     return true
   }
@@ -79,7 +81,7 @@ export class MemoryInbox implements InboxStore {
   async recover (limit: number): Promise<number> {
     const lost = this.#all().filter((message) => message.state === 'delivering' && message.owner !== null && !this.#lives(message.owner)).slice(0, limit)
     for (const message of lost) {
-      Object.assign(message, { owner: null, error: 'WORKER_LOST', status: null })
+      Object.assign(message, { owner: null, error: WORKER_LOST, status: null })
       if (message.given.holds) this.#end(message, 'held', null)
       else Object.assign(message, { state: 'waiting', dueAtMs: this.#nowMs() })
     }
@@ -201,8 +203,8 @@ export class MemoryInbox implements InboxStore {
     return !this.#all().some((other) => other.given.group?.equals(group) === true && !other.id.equals(id) && other.blocks && (other.number < number || other.state === 'delivering'))
   }
 
-  #delivery ({ id, attempt, tries, about, receivedAtMs, retriedAtMs, given: { request } }: Message, owner: Buffer): Delivery {
-    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#nowMs() - (retriedAtMs ?? receivedAtMs), requestId: about.requestId, request }
+  #delivery ({ id, attempt, tries, about, error, receivedAtMs, retriedAtMs, given: { request } }: Message, owner: Buffer): Delivery {
+    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#nowMs() - (retriedAtMs ?? receivedAtMs), lastError: error, requestId: about.requestId, request }
   }
 
   #matching ({ id, keyHash, route, state, olderMs = 0, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {

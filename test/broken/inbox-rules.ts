@@ -2,13 +2,22 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const [PACING, SIGNATURE, SPLITTING] = ['core/pacing.ts', 'core/signature.ts', 'gateway/splitting.ts']
+const [DELIVERY, PACING, SIGNATURE, SPLITTING] = ['core/delivery.ts', 'core/pacing.ts', 'core/signature.ts', 'gateway/splitting.ts']
 
 const SENDER = 'has its 202'
 const NOT_LET_IN = '401 `signature-invalid`'
 const PATIENCE = 'a consumer that was down is found again within a second, and begins with one, then two more'
 
 export const INBOX_RULE_ROWS: readonly FaultRow[] = [
+  {
+    fault: 'inbox: a message that kills its worker',
+    moment: 'every delivery, until its tries are over',
+    seen: '`maxAttempts` times at most',
+    record: 'message dead (`ATTEMPTS_SPENT WORKER_LOST`)',
+    client: SENDER,
+    test: ['inbox/worker-leases.test.ts', 'a message whose delivery kills its worker every time ends dead when its tries are over, and kills nobody more'],
+    breaks: 'kills-for-ever'
+  },
   {
     fault: 'inbox: consumer down',
     moment: 'while messages wait for it',
@@ -98,6 +107,12 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     does: 'asks a consumer that is down by as many at once as one that is well',
     breaks: ['stampede'],
     patches: [{ file: PACING, find: 'const limit = Math.max(1, Math.floor(limitOf(pace, inbox) / 2))', replace: 'const limit = Math.max(1, Math.floor(limitOf(pace, inbox)))' }]
+  },
+  {
+    name: 'kills-for-ever',
+    does: 'sends a message on and on that nobody who sends it survives',
+    breaks: ['attempts'],
+    patches: [{ file: DELIVERY, find: 'tries > inbox.attemptsMax && lastError === WORKER_LOST', replace: 'tries > inbox.attemptsMax && lastError === null' }]
   },
   {
     name: 'all-at-once-again',

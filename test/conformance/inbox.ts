@@ -112,7 +112,7 @@ function delivering (open: OpenInbox): void {
     const owner = await workerOf(second)
     const { ageMs, ...delivery } = await takeOne(second, owner)
     assert.ok(ageMs >= 0)
-    assert.deepEqual(delivery, { token: { id: message.id, owner, attempt: 1 }, route: ROUTE, tries: 1, requestId: 'req-1', request: message.request })
+    assert.deepEqual(delivery, { token: { id: message.id, owner, attempt: 1 }, route: ROUTE, tries: 1, lastError: null, requestId: 'req-1', request: message.request })
     assert.equal(await stateOf(store, message), 'delivering')
     assert.deepEqual(await takeFrom(store, await workerOf(store)), [], 'nobody else gets it')
   })
@@ -268,9 +268,19 @@ function dying (open: OpenInbox): void {
     assert.deepEqual({ state, error, attempt }, { state: 'waiting', error: 'WORKER_LOST', attempt: 1 })
     const owner = await workerOf(second)
     const delivery = await takeOne(second, owner)
-    assert.deepEqual([delivery.token.attempt, delivery.tries], [2, 2])
+    assert.deepEqual([delivery.token.attempt, delivery.tries, delivery.lastError], [2, 2, 'WORKER_LOST'])
     assert.equal(await store.settle(dead.token, DELIVERED), false)
     assert.equal(await second.settle(delivery.token, DELIVERED), true)
+  })
+
+  test('one that was given up before it was sent again has used no more tries for that', async t => {
+    const { store } = await open(t)
+    const message = messageOf()
+    await store.accept(message)
+    const { token } = await takeOne(store, await workerOf(store))
+    await store.settle(token, { ...DEAD, counts: false })
+    const { state, attempt, tries } = await detailOf(store, message)
+    assert.deepEqual({ state, attempt, tries }, { state: 'dead', attempt: 1, tries: 0 })
   })
 
   test('one that holds is held instead', async t => {

@@ -1,7 +1,7 @@
 /** What a delivery comes to, for every kind of answer and both promises; and how long the next one waits. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { backoffMs, fateOf, isFinal, retryAfterMs } from '../../src/core/delivery.ts'
+import { backoffMs, fateBefore, fateOf, isFinal, retryAfterMs } from '../../src/core/delivery.ts'
 import type { Sent, Tried } from '../../src/core/delivery.ts'
 import type { Disposition, IdempotencyPolicy } from '../../src/core/policy.ts'
 import { apiPolicy } from '../harness/gateway.ts'
@@ -75,6 +75,13 @@ test('what is given up says why, and has its last answer', () => {
   assert.deepEqual(told(answer(422), RELAY, last), ['ATTEMPTS_SPENT HTTP_422', 422, 'said', false])
   assert.deepEqual(told(UNSENT, RELAY, last), ['ATTEMPTS_SPENT ECONNREFUSED', null, null, false])
   assert.deepEqual(told(answer(503), RELAY, late), ['TOO_OLD HTTP_503', 503, 'said', false])
+})
+
+test('one whose tries are over, and whose last worker could not say so, is not sent again', () => {
+  const beyond = INBOX.attemptsMax + 1
+  assert.deepEqual(fateBefore({ tries: beyond, lastError: 'WORKER_LOST' }, INBOX), { kind: 'dead', status: null, error: 'ATTEMPTS_SPENT WORKER_LOST', answer: null, counts: false })
+  assert.equal(fateBefore({ tries: INBOX.attemptsMax, lastError: 'WORKER_LOST' }, INBOX), null)
+  assert.equal(fateBefore({ tries: beyond, lastError: 'HTTP_503' }, INBOX), null, 'a reload has lowered the number: it is asked once more, and says why')
 })
 
 test('the last attempt that is taken is a delivery, and one that is lost is held', () => {

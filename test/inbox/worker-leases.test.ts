@@ -11,8 +11,8 @@ import { accept, after, Consumer, detail, inboxRoute, message, says, shared, sta
 const RECOVERED_MS = WORKER_LEASE_MS + 4_000
 
 /** No time-out of its own ends what waits here. */
-function patient (): GuardedRoute {
-  const route = inboxRoute()
+function patient (over: Parameters<typeof inboxRoute>[0] = {}): GuardedRoute {
+  const route = inboxRoute(over)
   return { ...route, upstream: { ...route.upstream, timeoutMs: 600_000 } }
 }
 
@@ -36,6 +36,25 @@ test('what a killed process was delivering is delivered by another one, when its
   const held = await detail(store, 'held')
   assert.deepEqual([held.state, held.error, (await detail(store, 'one')).state], ['held', 'WORKER_LOST', 'delivered'])
   assert.ok(living.log.lines.some(({ level, message }) => level === 'warn' && message.includes('had taken')))
+})
+
+test('a message whose delivery kills its worker every time ends dead when its tries are over, and kills nobody more', async t => {
+  const store = shared()
+  const killers = [1, 2].map(() => new Consumer(store.clock, () => null))
+  for (const [index, killer] of killers.entries()) {
+    const victim = startWorker(t, store, killer, { routes: [patient({ attemptsMax: 2 })] })
+    if (index === 0) await accept(store, victim, message('poison'))
+    await store.clock.advance(RECOVERED_MS)
+    assert.deepEqual(killer.asked.map(({ attempt }) => attempt), [index + 1])
+    victim.kill()
+  }
+  const consumer = new Consumer(store.clock)
+  const living = startWorker(t, store, consumer, { routes: [inboxRoute({ attemptsMax: 2 })] })
+  await store.clock.advance(RECOVERED_MS)
+  const { state, error, tries } = await detail(store, 'poison')
+  assert.deepEqual([consumer.asked.length, state, error, tries], [0, 'dead', 'ATTEMPTS_SPENT WORKER_LOST', 2])
+  const line = living.log.lines.find(({ level }) => level === 'error')
+  assert.deepEqual([line?.['result'], line?.['tries'], living.counts.get('dead')], ['dead', 2, 1])
 })
 
 test('a lease that ended before the first byte: nothing is sent under it, and what it had comes again under a new one', async t => {

@@ -99,7 +99,8 @@ async function soak (options: SoakOptions, atEnd: (stop: () => unknown) => void)
     atEnd(() => gateway.stop())
     gateways.push(gateway)
   }
-  const load = new SoakLoad({ gateways: gateways.map(({ url }) => url), upstream, rate, keysMax, laterMs: scale.retentionMs * LATER_SHARE })
+  const load = new SoakLoad({ gateways: gateways.map(({ url }) => url), upstream, rate, keysMax, laterMs: scale.retentionMs * LATER_SHARE, retentionMs: scale.retentionMs })
+  await load.warmUp()
   const samples = await watched(gateways, database, redis.url, load, options)
   return resultOf(options, load, upstream.executions, samples)
 }

@@ -62,7 +62,7 @@ test('a load on no gateway at all is wrong in every answer, and its duplicates a
   const keysMax = 1_000
   const upstream = await SoakUpstream.start(keysMax)
   t.after(() => upstream.stop())
-  const load = new SoakLoad({ gateways: [upstream.url], upstream, rate: 200, keysMax, laterMs: 100 })
+  const load = new SoakLoad({ gateways: [upstream.url], upstream, rate: 200, keysMax, laterMs: 100, retentionMs: 60_000 })
   load.start()
   await new Promise(resolve => { setTimeout(resolve, 1_000) })
   await load.stop()
@@ -78,7 +78,7 @@ describe('a soak of half a minute', { concurrency: 2, ...needs('own postgres', '
     t.diagnostic(printed(result))
     assert.ok(isRight(result), printed(result))
     assert.ok(result.counts.replays > 0 && result.counts.disconnects > 0, 'there were duplicates and disconnects among the requests')
-    assert.ok(result.executions === result.counts.keys)
+    assert.ok(result.executions >= result.counts.keys && result.executions <= result.counts.keys + result.counts.late)
     assert.match(reported(result, ['--minutes', String(MINUTES)]), /\*\*flat and right\*\*/)
   })
 

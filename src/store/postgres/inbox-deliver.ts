@@ -73,7 +73,7 @@ const MESSAGE_TAKE: Statement = {
 update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
  where m.id = any ((select ids from taken)::bytea[])
-returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body,
+returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body, m.error,
        (extract(epoch from clock_timestamp() - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
        array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms`
 }

@@ -78,6 +78,7 @@ export interface TakenColumns {
   readonly target: Buffer
   readonly headers: Buffer
   readonly body: Buffer
+  readonly error: string | null
   readonly age_ms: number
   /** Among those that were taken with it: longest due first. */
   readonly place: number
@@ -93,6 +94,7 @@ export function toDelivery (columns: TakenColumns, owner: Buffer): Omit<Delivery
     route,
     tries,
     ageMs: columns.age_ms,
+    lastError: columns.error,
     requestId: columns.request_id,
     request: headers === null ? null : { method, target: columns.target.toString('latin1'), headers, body }
   }

@@ -3,6 +3,7 @@
  * whose turn it is (`due_at` of a group's message) is set together with what made it so.
  */
 import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
+import { WORKER_LOST } from '../../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/message.ts'
 import type { AcceptResult, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
 import { columnsOfFate, errorOfRetried, UNDECODABLE } from '../message-fate.ts'
@@ -148,7 +149,8 @@ export class InboxTable {
   settle ({ id, owner, attempt }: DeliveryToken, { state, inMs, status, error, answer, untried }: FateColumns, nowMs: number): boolean {
     const found = this.#prepare(find).get(id)
     if (found === undefined || found.state !== 'delivering' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false
-    if (state === 'waiting') this.#write({ ...found, tries: (found.tries as number) - (untried ? 1 : 0) }, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
+    if (untried) found.tries = (found.tries as number) - 1
+    if (state === 'waiting') this.#write(found, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
     else this.#write(found, { state, status, error, dueAtMs: null, answer }, nowMs)
     return true
   }
@@ -157,7 +159,7 @@ export class InboxTable {
     const found = this.#prepare(lost).all(nowMs, limit)
     for (const columns of found) {
       const state = columns.holds === 1 ? 'held' : 'waiting'
-      this.#write(columns, { state, status: null, error: 'WORKER_LOST', dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
+      this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
     }
     return found.length
   }
@@ -251,6 +253,7 @@ export class InboxTable {
       route: columns.route as string,
       tries: columns.tries as number,
       ageMs: nowMs - ((columns.retried_at ?? columns.received_at) as number),
+      lastError: columns.error as string | null,
       requestId: columns.request_id as string,
       request: { method: columns.method as string, target: bytesOf(columns.target).toString('latin1'), headers, body: bytesOf(columns.body) }
     }]
