@@ -31,7 +31,8 @@ function at (dueMs: number, call: () => void): Cancel {
     if (leftMs <= 0) call()
     else timer = setTimeout(wait, Math.min(Math.ceil(leftMs), TIMER_LONGEST_MS)).unref()
   }
-  timer = setTimeout(wait, Math.min(Math.ceil(dueMs - performance.now()), TIMER_LONGEST_MS)).unref()
+  // By a machine that stood still since, it may be past already: less than nothing is a warning on stderr.
+  timer = setTimeout(wait, Math.min(Math.max(Math.ceil(dueMs - performance.now()), 1), TIMER_LONGEST_MS)).unref()
   return () => { clearTimeout(timer) }
 }
 
