@@ -9,13 +9,13 @@ import { Door } from './asking.ts'
 import { startPart } from './child.ts'
 import type { Started } from './child.ts'
 import { Seat } from './gateways.ts'
+import type { Witness } from './misbehaving.ts'
 import type { Network } from './network-process.ts'
 import type { GatewayConfig } from './routes.ts'
 import type { ChaosStores } from './stores.ts'
 import { TOPOLOGIES } from './topologies/topologies.ts'
 import type { TopologyName } from './topologies/topologies.ts'
 import type { Pace } from './witness.ts'
-import type { Witness } from './witness-process.ts'
 
 export interface ChaosNetwork {
   readonly ask: Started<Network>['ask']
