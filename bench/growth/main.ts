@@ -4,6 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { positive } from '../../test/harness/options.ts'
 import { PARAMETERS } from './churn.ts'
 import { reported } from './report.ts'
 import { runGrowth } from './run.ts'
@@ -30,12 +31,6 @@ const { values } = parseArgs({
 function whole (name: string, text: string): number {
   const number = Number(text)
   if (!Number.isInteger(number) || number < 0) throw new RangeError(`--${name} wants whole numbers from 0 on`)
-  return number
-}
-
-function positive (name: string, text: string): number {
-  const number = Number(text)
-  if (!(number > 0)) throw new RangeError(`--${name} wants a number above 0`)
   return number
 }
 

@@ -30,13 +30,11 @@ create function chaos.note (r onceway.records, gone boolean) returns void langua
   values (extract(epoch from clock_timestamp()) * 1000, gone, r.id, r.state, r.owner, r.attempt, r.settled_by,
           extract(epoch from r.expires_at - r.settled_at) * 1000, r.instance, r.status, r.headers, r.body)
 $$;
-create function chaos.on_insert () returns trigger language plpgsql as $$ begin perform chaos.note(new, false); return null; end $$;
-create function chaos.on_delete () returns trigger language plpgsql as $$ begin perform chaos.note(old, true); return null; end $$;
-create trigger chaos_insert after insert on onceway.records for each row execute function chaos.on_insert();
-create trigger chaos_update after update on onceway.records for each row
-  when (new.state <> old.state or new.owner <> old.owner or new.attempt <> old.attempt or new.settled_at is distinct from old.settled_at) execute function chaos.on_insert();
-create trigger chaos_delete after delete on onceway.records for each row execute function chaos.on_delete();
+${triggersOn('onceway.records', 'new.state <> old.state or new.owner <> old.owner or new.attempt <> old.attempt or new.settled_at is distinct from old.settled_at')}
 `
+
+/** A database that was just killed may still be on its way back. */
+const CONNECTS_WITHIN_MS = 30_000
 
 /** What stands in a row, or what was written into it. */
 export interface Written {
@@ -103,8 +101,19 @@ function printIn ({ status, headers, body }: Columns): string | null {
   return status === null || decoded === null || body === null ? null : printOf(status, decoded, body)
 }
 
-async function withClient<Result> (url: string, work: (client: Client) => Promise<Result>): Promise<Result> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
+/** They hand every row that comes, goes or changes so to `chaos.note`. */
+export function triggersOn (table: string, changes: string): string {
+  return `
+create function chaos.on_insert () returns trigger language plpgsql as $$ begin perform chaos.note(new, false); return null; end $$;
+create function chaos.on_delete () returns trigger language plpgsql as $$ begin perform chaos.note(old, true); return null; end $$;
+create trigger chaos_insert after insert on ${table} for each row execute function chaos.on_insert();
+create trigger chaos_update after update on ${table} for each row when (${changes}) execute function chaos.on_insert();
+create trigger chaos_delete after delete on ${table} for each row execute function chaos.on_delete();
+`
+}
+
+export async function withClient<Result> (url: string, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECTS_WITHIN_MS })
   client.on('error', () => {})
   await client.connect()
   try {

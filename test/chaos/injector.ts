@@ -2,9 +2,9 @@
  * Makes a planned fault real: brings it about, lets it stand for its time, and takes it away again. Faults of one room
  * wait for each other; what is still wrong at the end of the run is mended before anything is judged.
  */
+import { count } from './counts.ts'
 import type { FaultKind } from './faults.ts'
 import type { Seat } from './gateways.ts'
-import { count } from './ledger.ts'
 import type { PlannedFault } from './plan.ts'
 import { evictUnderPressure, mendPostgres, pause, quitPostgres, redisSays, terminateConnections } from './stores.ts'
 import type { ChaosStores } from './stores.ts'
@@ -15,8 +15,10 @@ export interface Parts {
   readonly stores: ChaosStores
   readonly seats: readonly Seat[]
   readonly network: ChaosNetwork
-  readonly misbehave: (how: Misbehaviour, share: number) => Promise<void>
-  readonly behaveAgain: (how: Misbehaviour) => Promise<void>
+  readonly witness: {
+    readonly misbehave: (how: Misbehaviour, share: number) => Promise<void>
+    readonly behaveAgain: (how: Misbehaviour) => Promise<void>
+  }
 }
 
 export interface Injected { readonly kind: FaultKind, readonly gateway: number, readonly fromMs: number, untilMs: number | null }
@@ -128,13 +130,13 @@ export class Injector {
   }
 
   async #bringToUpstream ({ gateway, forMs, force }: PlannedFault, what: string): Promise<void> {
-    const { network, misbehave, behaveAgain } = this.#parts
+    const { network, witness } = this.#parts
     if (what === 'refuse') {
       const link = network.nameOf('upstream', gateway)
       return during(forMs, async () => network.ask.refuse(link), async () => network.ask.listen(link))
     }
     const how = what as Misbehaviour
-    return during(forMs, async () => misbehave(how, SHARE_LEAST + force * (1 - SHARE_LEAST)), async () => behaveAgain(how))
+    return during(forMs, async () => witness.misbehave(how, SHARE_LEAST + force * (1 - SHARE_LEAST)), async () => witness.behaveAgain(how))
   }
 
   async #bringToLink ({ gateway, forMs, force }: PlannedFault, of: LinkOf, what: string): Promise<void> {

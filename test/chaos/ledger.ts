@@ -4,6 +4,7 @@ import { recordId } from '../../src/core/identity.ts'
 import { scopeOf } from '../../src/core/scope.ts'
 import type { HistoryEvent, Told } from '../harness/history.ts'
 import type { Ask, Asked } from './asking.ts'
+import { count } from './counts.ts'
 import { routeNamed } from './routes.ts'
 import type { ChaosRoute } from './routes.ts'
 import { toldBy } from './told.ts'
@@ -84,8 +85,4 @@ function toldOn (target: string, answer: WireAnswer): Told | string {
 /** What the route's fingerprint tells requests apart by. `body`: its hash, as the witness writes it down. */
 export function askedOf (route: ChaosRoute, target: string, body: string): string {
   return route.comparesBody ? `${target} ${body}` : target
-}
-
-export function count<Key> (counts: Map<Key, number>, key: Key, by = 1): void {
-  counts.set(key, (counts.get(key) ?? 0) + by)
 }

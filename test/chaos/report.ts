@@ -1,37 +1,35 @@
 /** What a run says when it is over: for a terminal, and as the report that is kept with the sources. Pure text. */
 import { versions } from '../harness/versions.ts'
+import { listed, rowsOf, total } from './counts.ts'
+import type { Counts } from './counts.ts'
 import { ROUTES } from './routes.ts'
 import type { ChaosResult } from './run.ts'
 import { TOPOLOGIES } from './topologies/topologies.ts'
 
 /** One mistake breaks hundreds of records; the first ones tell it. */
-const VIOLATIONS_SHOWN = 5
+export const VIOLATIONS_SHOWN = 5
 
 export function printed (result: ChaosResult): string {
   const { seed, topology, seconds, gateways, keys, requests, executions, answers, told, probed, doubled, worstAnswerMs, violations, excused } = result
   return [
     `seed ${seed}: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
-    `  faults      ${total(result.faults)}: ${counts(result.faults)}`,
+    `  faults      ${total(result.faults)}: ${listed(result.faults)}`,
     ...absences(result).map(line => `  without     ${line}`),
     `  keys        ${keys}, requests ${requests}, executions ${executions}`,
-    `  answers     ${counts(answers)}`,
-    `  told        ${counts(told)}`,
-    `  by probe    ${counts(probed)}`,
-    `  doubled     ${counts(doubled)}`,
+    `  answers     ${listed(answers)}`,
+    `  told        ${listed(told)}`,
+    `  by probe    ${listed(probed)}`,
+    `  doubled     ${listed(doubled)}`,
     `  worst       ${worstAnswerMs} ms`,
     `  excused     ${excused} sendings of a process that had just been woken`,
     `  violations  ${violations.length}`,
-    ...violations.slice(0, VIOLATIONS_SHOWN).flatMap(({ invariant, detail, history }) => [`  ${invariant} (seed ${seed}): ${detail}`, ...history.map(line => `      ${line}`)])
+    ...printedViolations(seed, violations)
   ].join('\n')
 }
 
 export function reported (results: readonly ChaosResult[], args: readonly string[]): string {
   const sum = (of: (result: ChaosResult) => number): number => results.reduce((total, result) => total + of(result), 0)
-  const merged = (of: (result: ChaosResult) => Readonly<Record<string, number>>): string => {
-    const all = new Map<string, number>()
-    for (const [name, count] of results.flatMap(result => Object.entries(of(result)))) all.set(name, (all.get(name) ?? 0) + count)
-    return rows(Array.from(all).sort(([one], [other]) => one.localeCompare(other)))
-  }
+  const rows = (of: (result: ChaosResult) => Counts): string => rowsOf(results.map(of))
   return `# Chaos run
 
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${Math.round(sum(({ seconds }) => seconds) / 60)} minutes under faults over ${results.length} seeds,
@@ -54,7 +52,7 @@ ${results.slice(0, 1).flatMap(absences).map(line => `\nNot injected: ${line}.\n`
 
 | kind | injected |
 |---|---|
-${merged(({ faults }) => faults)}
+${rows(({ faults }) => faults)}
 
 ## Answers
 
@@ -62,38 +60,38 @@ By status; \`cut\` and \`left\` are connections that broke and clients that went
 
 | status | |
 |---|---|
-${merged(({ answers }) => answers)}
+${rows(({ answers }) => answers)}
 
 By what was told:
 
 | told | |
 |---|---|
-${merged(({ told }) => told)}
+${rows(({ told }) => told)}
 
 Settled by a question to the upstream (\`unknown: probe\`):
 
 | as | |
 |---|---|
-${merged(({ probed }) => probed)}
+${rows(({ probed }) => probed)}
 
 Mode drop: went through again after a sender had been told that it was done (Redis may lose a mark):
 
 | route | |
 |---|---|
-${merged(({ doubled }) => doubled)}
-${results.flatMap(({ violations }) => violations).slice(0, VIOLATIONS_SHOWN).map(({ seed, invariant, detail, history }) => `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`).join('')}`
+${rows(({ doubled }) => doubled)}
+${results.flatMap(({ violations }) => violations).slice(0, VIOLATIONS_SHOWN).map(each => chapterOf(each.seed, each)).join('')}`
 }
 
-function rows (entries: ReadonlyArray<[string, number]>): string {
-  return entries.map(([name, count]) => `| ${name} | ${count} |`).join('\n')
+interface Violation { readonly invariant: string, readonly detail: string, readonly history: readonly string[] }
+
+/** For a terminal. */
+export function printedViolations (seed: number, violations: readonly Violation[]): string[] {
+  return violations.slice(0, VIOLATIONS_SHOWN).flatMap(({ invariant, detail, history }) => [`  ${invariant} (seed ${seed}): ${detail}`, ...history.map(line => `      ${line}`)])
 }
 
-function counts (of: Readonly<Record<string, number>>): string {
-  return Object.entries(of).map(([name, count]) => `${name} ${count}`).join(', ')
-}
-
-function total (of: Readonly<Record<string, number>>): number {
-  return Object.values(of).reduce((sum, count) => sum + count, 0)
+/** For a report. */
+export function chapterOf (seed: number, { invariant, detail, history }: Violation): string {
+  return `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`
 }
 
 /** What was not injected, by reason. */

@@ -72,7 +72,12 @@ export interface GatewayConfig {
   readonly connections: number
 }
 
-export function configOf ({ database, prepared = true, redis, upstream, connections }: GatewayConfig): string {
+export function configOf (config: GatewayConfig): string {
+  return configWith(config, { wide: 64, narrow: config.connections }, ROUTES.map(routeText))
+}
+
+/** What is the same in every mode. `upstreams`: the connections of each. */
+export function configWith ({ database, prepared = true, redis, upstream }: GatewayConfig, upstreams: Readonly<Record<string, number>>, routes: readonly string[]): string {
   return `version: 1
 listen: { host: 127.0.0.1, port: 0 }
 admin: { host: 127.0.0.1, port: 0 }
@@ -82,10 +87,9 @@ stores:
 drain: { delay: 200ms, timeout: 8s }
 log: { level: warn }
 upstreams:
-  wide: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: 64 }
-  narrow: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: ${connections} }
+${Object.entries(upstreams).map(([name, connections]) => `  ${name}: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: ${connections} }`).join('\n')}
 routes:
-${ROUTES.map(routeText).join('\n')}
+${routes.join('\n')}
 `
 }
 

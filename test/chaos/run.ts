@@ -3,8 +3,9 @@
  * once more, and the whole is judged. Gives back what is printed; prints nothing.
  */
 import { hostname } from 'node:os'
-import { readFileSync } from 'node:fs'
 import { installAudit, readAudit, readRows } from './audit.ts'
+import { counted, sorted } from './counts.ts'
+import type { Counts } from './counts.ts'
 import { Customers, HABITS } from './customers.ts'
 import type { Habits } from './customers.ts'
 import type { FaultKind } from './faults.ts'
@@ -20,9 +21,9 @@ import type { Quiet } from './quiet.ts'
 import { Random } from './random.ts'
 import { configOf } from './routes.ts'
 import type { Stamp } from './stamps.ts'
-import { absentFrom, TOPOLOGIES } from './topologies/topologies.ts'
+import { faultLine, loggedAbout, toldFrom } from './story.ts'
 import type { TopologyName } from './topologies/topologies.ts'
-import { startWorld } from './world.ts'
+import { inWorld } from './world.ts'
 import type { Mode, World } from './world.ts'
 import { readLines } from './witness.ts'
 import type { Pace, WitnessLine } from './witness.ts'
@@ -55,19 +56,19 @@ export interface ChaosResult {
   readonly topology: TopologyName
   readonly seconds: number
   readonly gateways: number
-  readonly faults: Readonly<Record<string, number>>
+  readonly faults: Counts
   readonly keys: number
   readonly requests: number
-  readonly answers: Readonly<Record<string, number>>
+  readonly answers: Counts
   readonly worstAnswerMs: number
   readonly violations: readonly ShownViolation[]
   /** By what was told: stored, replayed, in-flight … */
-  readonly told: Readonly<Record<string, number>>
+  readonly told: Counts
   /** What the gateways' questions to the upstream came to, by the state that they wrote. */
-  readonly probed: Readonly<Record<string, number>>
+  readonly probed: Counts
   readonly executions: number
   /** Mode drop: executed once more after somebody had been told that it is done, by route. */
-  readonly doubled: Readonly<Record<string, number>>
+  readonly doubled: Counts
   /** Sendings of a process that had just been woken. */
   readonly excused: number
   /** Kinds that this machine cannot have, and why. */
@@ -87,12 +88,7 @@ const NARROW = 6
 export async function runChaos (options: ChaosOptions): Promise<ChaosResult> {
   const { seed, gateways, topology = 'plain', emphasis = {}, broken = null } = options
   const fillsDisk = emphasis.plan === undefined && (emphasis.cards === undefined || emphasis.cards['postgres-disk-full'] !== undefined)
-  const world = await startWorld({ mode: ENFORCE, seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk })
-  try {
-    return await new Run(options, world).run()
-  } finally {
-    await world.stop()
-  }
+  return inWorld({ mode: ENFORCE, seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk }, async world => new Run(options, world).run())
 }
 
 class Run {
@@ -108,16 +104,13 @@ class Run {
     this.#world = world
     this.#random = new Random(options.seed)
     this.#customers = new Customers(world.doors, this.#ledger, this.#random.fork('customers'), { ...HABITS, ...options.emphasis?.habits })
-    const { misbehave, behaveAgain } = world.witness
-    this.#injector = new Injector({ stores: world.stores, seats: world.seats, network: world.network, misbehave, behaveAgain })
+    this.#injector = new Injector(world)
   }
 
   async run (): Promise<ChaosResult> {
-    const { seconds, gateways, topology = 'plain', emphasis = {} } = this.#options
-    const without = absentFrom(topology)
-    if (typeof this.#world.stores.disk === 'string') without.add('postgres-disk-full')
+    const { seconds, gateways, emphasis = {} } = this.#options
     const { cards, lengths, pauseMs = PAUSE_MS } = emphasis
-    const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds, gateways, pauseMs, without, ...cards === undefined ? {} : { cards }, ...lengths === undefined ? {} : { lengths } })
+    const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds, gateways, pauseMs, without: this.#world.absent, ...cards === undefined ? {} : { cards }, ...lengths === undefined ? {} : { lengths } })
     const coming = this.#customers.come()
     const startedAt = performance.now()
     await this.#injector.run(plan)
@@ -191,7 +184,6 @@ class Run {
   #result (evidence: Evidence): ChaosResult {
     const { seed, seconds, gateways, topology = 'plain' } = this.#options
     const { found, excused, executions, doubled, historyOf } = judge(evidence)
-    const { disk } = this.#world.stores
     const shown = found.map((each): ShownViolation => ({ ...each, seed, history: this.#story(each.record, historyOf(each.record)) }))
     return {
       seed,
@@ -205,11 +197,11 @@ class Run {
       worstAnswerMs: this.#ledger.worstAnswerMs,
       violations: [...shown, ...this.#troubles()],
       told: sorted(this.#ledger.kinds),
-      probed: sorted(probedIn(evidence.audit)),
+      probed: counted(evidence.audit.filter(({ by }) => by === 'probe').map(({ state }) => state)),
       executions,
       doubled: sorted(doubled),
       excused,
-      without: { ...TOPOLOGIES[topology].without, ...typeof disk === 'string' ? { 'postgres-disk-full': disk } : {} }
+      without: this.#world.without
     }
   }
 
@@ -224,10 +216,7 @@ class Run {
     const fromMs = events[0]?.atMs ?? 0
     const lines = events.map(event => ({ atMs: event.atMs, text: `${event.kind.padEnd(8)} ${JSON.stringify({ ...event, kind: undefined, atMs: undefined })}${event.kind === 'asked' ? ` at gateway-${this.#ledger.doors.get(event.call)}` : ''}` }))
     const faults = this.#injector.injected.filter(({ fromMs: begun, untilMs: ended }) => events.some(({ atMs }) => begun <= atMs && (ended ?? Infinity) >= atMs - FAULTS_BEFORE_MS))
-    for (const fault of faults) lines.push({ atMs: fault.fromMs, text: `FAULT    ${fault.kind} at gateway-${fault.gateway}, for ${(fault.untilMs ?? Date.now()) - fault.fromMs} ms` })
-    for (const { name, log } of this.#world.seats) lines.push(...loggedAbout(log, name, record))
-    lines.sort((one, other) => one.atMs - other.atMs)
-    return lines.map(({ atMs, text }) => `${String(Math.round(atMs - fromMs)).padStart(7)} ${text}`)
+    return toldFrom(fromMs, [...lines, ...faults.map(faultLine), ...loggedAbout(record, this.#world.seats)])
   }
 }
 
@@ -236,26 +225,7 @@ const FAULTS_BEFORE_MS = 500
 const UNSEEN: ReadonlySet<FaultKind> = new Set(['upstream-link-cut', 'upstream-link-half-close', 'upstream-link-black-hole', 'upstream-refuse'])
 const UNSEEN_MS = 10_000
 
-function loggedAbout (file: string, name: string, record: string): Array<{ atMs: number, text: string }> {
-  return readFileSync(file, 'utf8').split('\n').filter(line => line.includes(record)).map(line => ({ atMs: timeIn(line), text: `LOG      ${name} ${line}` }))
-}
-
-function timeIn (line: string): number {
-  const { time } = JSON.parse(line) as { readonly time?: string | number }
-  return time === undefined ? 0 : new Date(time).getTime()
-}
-
 /** One of each; the first body is the one that counts. */
 function finalWishes (wishes: readonly Wish[]): Wish[] {
   return Array.from(new Map(wishes.map(wish => [wish.record, wish])).values())
-}
-
-function probedIn (audit: Evidence['audit']): Map<string, number> {
-  const counts = new Map<string, number>()
-  for (const { state, by } of audit) if (by === 'probe') counts.set(state, (counts.get(state) ?? 0) + 1)
-  return counts
-}
-
-function sorted (counts: ReadonlyMap<string, number>): Record<string, number> {
-  return Object.fromEntries(Array.from(counts).sort(([one], [other]) => one.localeCompare(other)))
 }

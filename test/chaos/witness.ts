@@ -6,14 +6,19 @@ export type Misbehaviour = 'reset-before' | 'reset-after' | 'half' | 'garbage' |
 /** How long it takes: `slow`, so that executions queue and are joined; `slower`, so that they outlast outages. */
 export type Pace = 'usual' | 'slow' | 'slower'
 
-export interface Executed {
-  readonly execution: number
+/** A request of a gateway's, as it came. */
+export interface Sent {
   readonly record: string
   readonly attempt: number
+  /** X-Request-Id. */
   readonly call: string
   readonly atMs: number
-  readonly scope: string
   readonly target: string
+}
+
+export interface Executed extends Sent {
+  readonly execution: number
+  readonly scope: string
   /** SHA-256 of the body. */
   readonly body: string
 }

@@ -8,14 +8,15 @@ import { makeDirectory } from '../harness/directory.ts'
 import { Door } from './asking.ts'
 import { startPart } from './child.ts'
 import type { Started } from './child.ts'
+import type { FaultKind } from './faults.ts'
 import { Seat } from './gateways.ts'
+import type { Witness } from './misbehaving.ts'
 import type { Network } from './network-process.ts'
 import type { GatewayConfig } from './routes.ts'
 import type { ChaosStores } from './stores.ts'
-import { TOPOLOGIES } from './topologies/topologies.ts'
+import { absentFrom, TOPOLOGIES } from './topologies/topologies.ts'
 import type { TopologyName } from './topologies/topologies.ts'
 import type { Pace } from './witness.ts'
-import type { Witness } from './witness-process.ts'
 
 export interface ChaosNetwork {
   readonly ask: Started<Network>['ask']
@@ -31,6 +32,10 @@ export interface World {
   readonly witnessFile: string
   readonly stampsFile: string
   readonly trouble: string[]
+  /** Kinds that are not dealt here. */
+  readonly absent: ReadonlySet<FaultKind>
+  /** Those of them that this machine, or these stores, cannot have, and why. */
+  readonly without: Readonly<Record<string, string>>
   /** Ends the gateways; the files and the database stay readable. */
   readonly stopGateways: () => Promise<void>
   readonly stop: () => Promise<void>
@@ -58,7 +63,17 @@ export interface WorldOptions {
   readonly fillsDisk: boolean
 }
 
-export async function startWorld (options: WorldOptions): Promise<World> {
+/** Takes it down again, whatever becomes of the work. */
+export async function inWorld<Result> (options: WorldOptions, work: (world: World) => Promise<Result>): Promise<Result> {
+  const world = await startWorld(options)
+  try {
+    return await work(world)
+  } finally {
+    await world.stop()
+  }
+}
+
+async function startWorld (options: WorldOptions): Promise<World> {
   const directory = makeDirectory('chaos')
   const [witnessFile, stampsFile] = [join(directory.path, 'witness.jsonl'), join(directory.path, 'stamps.jsonl')]
   const witness = startPart<Witness>(options.mode.upstream, [witnessFile, String(options.seed), options.pace])
@@ -83,6 +98,12 @@ export async function startWorld (options: WorldOptions): Promise<World> {
     await Promise.allSettled([...seats.map(async seat => seat.kill()), ...ends.map(async end => end())])
     throw error
   }
+  const absent = absentFrom(options.topology)
+  const without: Record<string, string> = { ...TOPOLOGIES[options.topology].without }
+  if (typeof stores.disk === 'string') {
+    absent.add('postgres-disk-full')
+    without['postgres-disk-full'] = stores.disk
+  }
   return {
     stores,
     network: linked,
@@ -92,6 +113,8 @@ export async function startWorld (options: WorldOptions): Promise<World> {
     witnessFile,
     stampsFile,
     trouble,
+    absent,
+    without,
     stopGateways: async () => { await Promise.all(seats.map(async seat => seat.kill())) },
     stop: async () => {
       await Promise.all(doors.map(async door => door.close()))

@@ -2,6 +2,7 @@
  * A steady load, whatever becomes of it: so many requests a second, a tenth of them duplicates (half of them at the same
  * time, half later), a hundredth given up in mid-flight and asked again. Every answer is compared with what it must be.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { KEY_PREFIX } from './upstream.ts'
 import type { SoakUpstream } from './upstream.ts'
@@ -206,8 +207,4 @@ export class SoakLoad {
     this.wrongCount++
     if (kept.length < WRONG_KEPT) kept.push(what)
   }
-}
-
-async function pause (ms: number): Promise<void> {
-  await new Promise<void>(resolve => { setTimeout(resolve, ms) })
 }

@@ -4,6 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { positive } from '../harness/options.ts'
 import { isRight, printed, reported } from './report.ts'
 import { runSoak } from './run.ts'
 import type { Sample } from './sampler.ts'
@@ -23,12 +24,6 @@ const { values } = parseArgs({
     broken: { type: 'string' }
   }
 })
-
-function positive (name: string, text: string): number {
-  const number = Number(text)
-  if (!(number > 0)) throw new RangeError(`--${name} wants a number above 0`)
-  return number
-}
 
 function sayNowAndThen (): (sample: Sample) => void {
   let said = 0

@@ -2,16 +2,12 @@
  * One soak: two gateways on a Postgres, a Redis and an upstream of its own, a steady load, and a look at everything every
  * few seconds. Flat means that nothing of it has grown; right means that no answer was wrong.
  */
-import { tmpdir } from 'node:os'
-import { makeDirectory } from '../harness/directory.ts'
-import { startPostgres } from '../harness/postgres.ts'
-import { startRedis } from '../harness/redis.ts'
-import { startGatewayProcess } from './gateway-process.ts'
-import type { GatewayProcess } from './gateway-process.ts'
 import { SoakLoad } from './load.ts'
 import type { LoadCounts } from './load.ts'
 import { Sampler } from './sampler.ts'
 import type { Sample } from './sampler.ts'
+import { GATEWAYS, startStand, stoppingAll } from './stand.ts'
+import type { AtEnd, Stand } from './stand.ts'
 import { tolerated } from './tolerances.ts'
 import type { Scale } from './tolerances.ts'
 import { SoakUpstream } from './upstream.ts'
@@ -46,66 +42,35 @@ export interface SoakResult {
   readonly flat: boolean
 }
 
-const GATEWAYS = ['one', 'two'] as const
 const MINUTE_MS = 60_000
 /** Keys there may be, over what the rate says: ticks come late and catch up. */
 const KEYS_SLACK = 1.1
 /** A retry comes within this share of the retention: what it asks for is still remembered. */
 const LATER_SHARE = 1 / 3
 
-/** The lease is short so that a short retention may be; log lines of single requests would fill the disk. */
-const configOf = (database: string, redis: string, upstream: string, retentionMs: number): string => `
-version: 1
-listen: { host: 127.0.0.1, port: 0 }
-admin: { host: 127.0.0.1, port: 0 }
-stores:
-  postgres: { url: "${database}" }
-  redis: { url: "${redis}" }
-drain: { delay: 0s, timeout: 20s }
-log: { level: warn }
-upstreams: { upstream: { url: "${upstream}", timeout: 20s } }
-routes:
-  - name: soak
+/** The lease is short so that a short retention may be. */
+const routesOf = (retentionMs: number): string => `  - name: soak
     match: { path: "/things", methods: [POST] }
     upstream: upstream
-    idempotency: { scope: public, lease: 2s, inFlight: { wait: 2s }, retention: ${retentionMs}ms }
-`
+    idempotency: { scope: public, lease: 2s, inFlight: { wait: 2s }, retention: ${retentionMs}ms }`
 
 export async function runSoak (options: SoakOptions): Promise<SoakResult> {
-  const ending: Array<() => unknown> = []
-  try {
-    return await soak(options, stop => { ending.push(stop) })
-  } finally {
-    for (const stop of ending.toReversed()) await stop()
-  }
+  return stoppingAll(async atEnd => soak(options, atEnd))
 }
 
-async function soak (options: SoakOptions, atEnd: (stop: () => unknown) => void): Promise<SoakResult> {
-  const { minutes, rate, scale } = options
+async function soak (options: SoakOptions, atEnd: AtEnd): Promise<SoakResult> {
+  const { minutes, rate, scale, broken } = options
   const keysMax = Math.ceil(minutes * 60 * rate * KEYS_SLACK)
   const upstream = await SoakUpstream.start(keysMax)
   atEnd(() => upstream.stop())
-  const postgres = await startPostgres({ below: tmpdir() })
-  atEnd(() => postgres.stop())
-  const redis = await startRedis()
-  atEnd(() => redis.stop())
-  const directory = makeDirectory('soak', tmpdir())
-  atEnd(() => { directory.remove() })
-  const database = await postgres.createDatabase('soak')
-  const config = configOf(database, redis.url, upstream.url, scale.retentionMs)
-  const gateways: GatewayProcess[] = []
-  for (const name of GATEWAYS) {
-    const gateway = await startGatewayProcess({ name, directory: directory.path, config, broken: options.broken })
-    atEnd(() => gateway.stop())
-    gateways.push(gateway)
-  }
-  const load = new SoakLoad({ gateways: gateways.map(({ url }) => url), upstream, rate, keysMax, laterMs: scale.retentionMs * LATER_SHARE, retentionMs: scale.retentionMs })
+  const stand = await startStand({ name: 'soak', broken, upstreamOf: () => `upstream: { url: "${upstream.url}", timeout: 20s }`, routes: routesOf(scale.retentionMs) }, atEnd)
+  const load = new SoakLoad({ gateways: stand.gateways.map(({ url }) => url), upstream, rate, keysMax, laterMs: scale.retentionMs * LATER_SHARE, retentionMs: scale.retentionMs })
   await load.warmUp()
-  const samples = await watched(gateways, database, redis.url, load, options)
+  const samples = await watched(stand, load, options)
   return resultOf(options, load, upstream.executions, samples)
 }
 
-async function watched (gateways: readonly GatewayProcess[], database: string, redis: string, load: SoakLoad, { minutes, scale, onSample, beside }: SoakOptions): Promise<readonly Sample[]> {
+async function watched ({ gateways, database, redis }: Stand, load: SoakLoad, { minutes, scale, onSample, beside }: SoakOptions): Promise<readonly Sample[]> {
   const sampler = new Sampler({ gateways, database, redis, everyMs: scale.sampleEveryMs, onSample: onSample ?? (() => {}) })
   const takeBack = beside?.(gateways.map(({ url }) => url))
   load.start()

@@ -2,8 +2,8 @@
  * Who changed which message how, from inside the database: a trigger that this harness installs notes every change in the very
  * transaction that makes it. When a turn is called is left out: it changes no state.
  */
-import { Client } from 'pg'
 import type { MessageState } from '../../../src/core/message.ts'
+import { triggersOn, withClient } from '../audit.ts'
 
 const INSTALL = `
 create schema chaos;
@@ -24,12 +24,7 @@ create function chaos.note (m onceway.messages, gone boolean) returns void langu
   insert into chaos.messages (at, gone, id, state, owner, attempt, tries, status, error, request_id)
   values (extract(epoch from clock_timestamp()) * 1000, gone, m.id, m.state, m.owner, m.attempt, m.tries, m.status, m.error, m.request_id)
 $$;
-create function chaos.on_insert () returns trigger language plpgsql as $$ begin perform chaos.note(new, false); return null; end $$;
-create function chaos.on_delete () returns trigger language plpgsql as $$ begin perform chaos.note(old, true); return null; end $$;
-create trigger chaos_insert after insert on onceway.messages for each row execute function chaos.on_insert();
-create trigger chaos_update after update on onceway.messages for each row
-  when (new.state <> old.state or new.owner is distinct from old.owner or new.attempt <> old.attempt or new.tries <> old.tries) execute function chaos.on_insert();
-create trigger chaos_delete after delete on onceway.messages for each row execute function chaos.on_delete();
+${triggersOn('onceway.messages', 'new.state <> old.state or new.owner is distinct from old.owner or new.attempt <> old.attempt or new.tries <> old.tries')}
 `
 
 /** What a message became. */
@@ -92,15 +87,4 @@ interface Columns {
 async function readChangesOf (url: string, text: string): Promise<Change[]> {
   const rows = await withClient(url, async client => (await client.query<Columns>(text)).rows)
   return rows.map(({ at, id, owner, request_id: call, ...rest }) => ({ ...rest, atMs: at, record: id.toString('base64url'), owner: owner === null ? null : owner.toString('base64url'), call }))
-}
-
-async function withClient<Result> (url: string, work: (client: Client) => Promise<Result>): Promise<Result> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 30_000 })
-  client.on('error', () => {})
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end().catch(() => {})
-  }
 }

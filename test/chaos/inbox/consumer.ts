@@ -1,14 +1,9 @@
 /** What the consumer of a run in mode inbox writes down of what it was sent. Shapes. */
+import type { Sent } from '../witness.ts'
 
 /** It has the whole request. */
-export interface Seen {
+export interface Seen extends Sent {
   readonly delivery: number
-  readonly record: string
-  readonly attempt: number
-  /** X-Request-Id. */
-  readonly call: string
-  readonly atMs: number
-  readonly target: string
   /** What it got, as wishes.ts prints what was sent. */
   readonly print: string
 }

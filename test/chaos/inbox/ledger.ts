@@ -2,7 +2,7 @@
 import { pairs } from '../../../src/core/lines.ts'
 import type { ToldKind } from '../../harness/history.ts'
 import type { Ask, Asked } from '../asking.ts'
-import { count } from '../ledger.ts'
+import { count } from '../counts.ts'
 import { toldBy } from '../told.ts'
 import type { WireAnswer } from '../told.ts'
 import type { Wish } from './wishes.ts'

@@ -1,39 +1,35 @@
 /** What a run in mode inbox says when it is over: for a terminal, and as the report that is kept with the sources. Pure text. */
 import { versions } from '../../harness/versions.ts'
+import { listed, rowsOf, total } from '../counts.ts'
+import type { Counts } from '../counts.ts'
+import { chapterOf, printedViolations, VIOLATIONS_SHOWN } from '../report.ts'
 import { TOPOLOGIES } from '../topologies/topologies.ts'
 import { INBOX_ROUTES } from './routes.ts'
 import type { InboxResult } from './run.ts'
-
-/** One mistake breaks hundreds of messages; the first ones tell it. */
-const VIOLATIONS_SHOWN = 5
 
 export function printedInbox (result: InboxResult): string {
   const { seed, topology, seconds, gateways, messages, acceptedUnderFaults, deliveredUnderFaults, requests, deliveries, again, duplicates, answers, told, states, ends, byHand, worstAnswerMs, drainedInMs, violations, excused } = result
   return [
     `seed ${seed}, mode inbox: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
-    `  faults      ${total(result.faults)}: ${counts(result.faults)}`,
+    `  faults      ${total(result.faults)}: ${listed(result.faults)}`,
     `  messages    ${messages} (${acceptedUnderFaults} under faults), requests ${requests}, duplicates with the same 202 ${duplicates}`,
-    `  answers     ${counts(answers)}`,
-    `  told        ${counts(told)}`,
+    `  answers     ${listed(answers)}`,
+    `  told        ${listed(told)}`,
     `  deliveries  ${deliveries} (${deliveredUnderFaults} under faults), of what the consumer had already ${again}`,
-    `  ends        ${counts(ends)}`,
-    `  states      ${counts(states)}`,
-    `  by hand     ${counts(byHand)}`,
+    `  ends        ${listed(ends)}`,
+    `  states      ${listed(states)}`,
+    `  by hand     ${listed(byHand)}`,
     `  worst       ${worstAnswerMs} ms`,
     `  drained     in ${drainedInMs} ms`,
     `  excused     ${excused} deliveries of a process that had just been woken`,
     `  violations  ${violations.length}`,
-    ...violations.slice(0, VIOLATIONS_SHOWN).flatMap(({ invariant, detail, history }) => [`  ${invariant} (seed ${seed}): ${detail}`, ...history.map(line => `      ${line}`)])
+    ...printedViolations(seed, violations)
   ].join('\n')
 }
 
 export function reportedInbox (results: readonly InboxResult[], args: readonly string[]): string {
   const sum = (of: (result: InboxResult) => number): number => results.reduce((total, result) => total + of(result), 0)
-  const merged = (of: (result: InboxResult) => Readonly<Record<string, number>>): string => {
-    const all = new Map<string, number>()
-    for (const [name, count] of results.flatMap(result => Object.entries(of(result)))) all.set(name, (all.get(name) ?? 0) + count)
-    return Array.from(all).sort(([one], [other]) => one.localeCompare(other)).map(([name, count]) => `| ${name} | ${count} |`).join('\n')
-  }
+  const rows = (of: (result: InboxResult) => Counts): string => rowsOf(results.map(of))
   return `# Chaos run, mode inbox
 
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${sum(({ messages }) => messages)} messages,
@@ -56,17 +52,17 @@ Deliveries of a process that had just been woken, after its message had been tak
 
 | kind | injected |
 |---|---|
-${merged(({ faults }) => faults)}
+${rows(({ faults }) => faults)}
 
 ## Senders
 
 | told | |
 |---|---|
-${merged(({ told }) => told)}
+${rows(({ told }) => told)}
 
 | status | |
 |---|---|
-${merged(({ answers }) => answers)}
+${rows(({ answers }) => answers)}
 
 ## Messages
 
@@ -74,26 +70,18 @@ At the end:
 
 | state | |
 |---|---|
-${merged(({ states }) => states)}
+${rows(({ states }) => states)}
 
 What deliveries came to:
 
 | written | |
 |---|---|
-${merged(({ ends }) => ends)}
+${rows(({ ends }) => ends)}
 
 By an operator, from which state:
 
 | action | |
 |---|---|
-${merged(({ byHand }) => byHand)}
-${results.flatMap(({ seed, violations }) => violations.slice(0, VIOLATIONS_SHOWN).map(({ invariant, detail, history }) => `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`)).join('')}`
-}
-
-function counts (of: Readonly<Record<string, number>>): string {
-  return Object.entries(of).map(([name, count]) => `${name} ${count}`).join(', ')
-}
-
-function total (of: Readonly<Record<string, number>>): number {
-  return Object.values(of).reduce((sum, count) => sum + count, 0)
+${rows(({ byHand }) => byHand)}
+${results.flatMap(({ seed, violations }) => violations.slice(0, VIOLATIONS_SHOWN).map(each => chapterOf(seed, each))).join('')}`
 }

@@ -4,7 +4,7 @@
  * the checker must not ask the code that it checks.
  */
 import type { Disposition } from '../../../src/core/policy.ts'
-import { CLAIM_TIMEOUT_MS, RETENTION_MS, UPSTREAM_TIMEOUT_MS } from '../routes.ts'
+import { configWith, RETENTION_MS, meaningOf as usualMeaningOf } from '../routes.ts'
 import type { GatewayConfig } from '../routes.ts'
 
 export interface InboxRoute {
@@ -56,29 +56,15 @@ export function deliveredBy (status: number, route: Pick<InboxRoute, 'onWish'>):
   return meaning === 'keep' && (status < 200 || status > 299) && status !== GONE ? 'ends' : meaning
 }
 
-/** To an execution. Only the statuses that the consumer gives. */
+/** To an execution: as elsewhere, and who wants no more of a message has answered it for good. */
 export function meaningOf (status: number, { onWish }: Pick<InboxRoute, 'onWish'>): Disposition {
-  if (!onWish) return (status >= 200 && status <= 299) || status === GONE ? 'keep' : 'release'
-  if (status === 429 || status === 503) return 'release'
-  return status === 502 || status === 504 ? 'unknown' : 'keep'
+  return status === GONE ? 'keep' : usualMeaningOf(status, { profile: onWish ? 'api' : 'relay' })
 }
 
 export const GONE = 410
 
-export function inboxConfigOf ({ database, prepared = true, redis, upstream }: GatewayConfig): string {
-  return `version: 1
-listen: { host: 127.0.0.1, port: 0 }
-admin: { host: 127.0.0.1, port: 0 }
-stores:
-  postgres: { url: "${database}", prepared: ${prepared}, claimTimeout: ${CLAIM_TIMEOUT_MS}ms }
-  redis: { ${redis}, copies: { ttl: 1m } }
-drain: { delay: 200ms, timeout: 8s }
-log: { level: warn }
-upstreams:
-  consumer: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: 64 }
-routes:
-${INBOX_ROUTES.map(routeText).join('\n')}
-`
+export function inboxConfigOf (config: GatewayConfig): string {
+  return configWith(config, { consumer: 64 }, INBOX_ROUTES.map(routeText))
 }
 
 function routeText (route: InboxRoute): string {

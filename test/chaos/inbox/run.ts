@@ -2,21 +2,22 @@
  * One run in mode inbox: a world, its senders and its operator, the seed's faults for so many seconds; then everything is
  * mended, what waits is delivered, and the whole is judged. Gives back what is printed; prints nothing.
  */
-import { readFileSync } from 'node:fs'
-import { absentFrom, TOPOLOGIES } from '../topologies/topologies.ts'
-import type { TopologyName } from '../topologies/topologies.ts'
+import { counted, sorted } from '../counts.ts'
+import type { Counts } from '../counts.ts'
 import { FAULTS } from '../faults.ts'
 import type { FaultKind } from '../faults.ts'
 import { Injector } from '../injector.ts'
-import { count } from '../ledger.ts'
 import { planOf } from '../plan.ts'
 import type { PlannedFault } from '../plan.ts'
 import { Random } from '../random.ts'
 import type { Stamp } from '../stamps.ts'
 import { pause } from '../stores.ts'
+import { faultLine, loggedAbout, toldFrom } from '../story.ts'
+import type { StoryLine } from '../story.ts'
+import type { TopologyName } from '../topologies/topologies.ts'
 import { readLines } from '../witness.ts'
 import type { Pace } from '../witness.ts'
-import { startWorld } from '../world.ts'
+import { inWorld } from '../world.ts'
 import type { Mode, World } from '../world.ts'
 import { installMessageAudit, readByHand, readChanges, readMessages } from './audit.ts'
 import type { ConsumerLine } from './consumer.ts'
@@ -58,25 +59,25 @@ export interface InboxResult {
   /** Under faults, as it came. */
   readonly seconds: number
   readonly gateways: number
-  readonly faults: Readonly<Record<string, number>>
+  readonly faults: Counts
   readonly messages: number
   /** Before the last fault had ended. */
   readonly acceptedUnderFaults: number
   readonly deliveredUnderFaults: number
   readonly requests: number
-  readonly answers: Readonly<Record<string, number>>
-  readonly told: Readonly<Record<string, number>>
+  readonly answers: Counts
+  readonly told: Counts
   readonly worstAnswerMs: number
   /** Messages as they stand at the end, by state. */
-  readonly states: Readonly<Record<string, number>>
+  readonly states: Counts
   /** By what was written: delivered 201, waiting HTTP_503, held ECONNRESET … */
-  readonly ends: Readonly<Record<string, number>>
+  readonly ends: Counts
   readonly deliveries: number
   /** Deliveries of a message that the consumer had already. */
   readonly again: number
   /** 202s for what was accepted before. */
   readonly duplicates: number
-  readonly byHand: Readonly<Record<string, number>>
+  readonly byHand: Counts
   /** From the last fault's end until nothing was open. */
   readonly drainedInMs: number
   readonly excused: number
@@ -105,12 +106,7 @@ const DRAINED_WITHIN_MS = 240_000
 export async function runInbox (options: InboxOptions): Promise<InboxResult> {
   const { seed, gateways, topology = 'plain', emphasis = {}, broken = null } = options
   const fillsDisk = emphasis.plan === undefined && emphasis.cards === undefined
-  const world = await startWorld({ mode: INBOX_MODE, seed, topology, gateways, broken, connections: 1, pace: emphasis.pace ?? 'usual', fillsDisk })
-  try {
-    return await new InboxRun(options, world).run()
-  } finally {
-    await world.stop()
-  }
+  return inWorld({ mode: INBOX_MODE, seed, topology, gateways, broken, connections: 1, pace: emphasis.pace ?? 'usual', fillsDisk }, async world => new InboxRun(options, world).run())
 }
 
 class InboxRun {
@@ -128,8 +124,7 @@ class InboxRun {
     this.#world = world
     this.#random = new Random(seed)
     this.#senders = new Senders(world.doors, this.#ledger, this.#random.fork('senders'), { ...INBOX_HABITS, messages, seconds, ...emphasis.habits })
-    const { misbehave, behaveAgain } = world.witness
-    this.#injector = new Injector({ stores: world.stores, seats: world.seats, network: world.network, misbehave, behaveAgain })
+    this.#injector = new Injector(world)
     this.#operator = new Operator(world.seats[0]?.configFile ?? '', world.stores.database)
   }
 
@@ -150,10 +145,8 @@ class InboxRun {
   }
 
   async #underFaults (coming: Promise<void>): Promise<void> {
-    const { seconds, gateways, topology = 'plain', emphasis = {} } = this.#options
-    const without = absentFrom(topology)
-    if (typeof this.#world.stores.disk === 'string') without.add('postgres-disk-full')
-    const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds: seconds * FAULTS_LONGEST, gateways, pauseMs: emphasis.pauseMs ?? PAUSE_MS, without, cards: emphasis.cards ?? INBOX_CARDS })
+    const { seconds, gateways, emphasis = {} } = this.#options
+    const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds: seconds * FAULTS_LONGEST, gateways, pauseMs: emphasis.pauseMs ?? PAUSE_MS, without: this.#world.absent, cards: emphasis.cards ?? INBOX_CARDS })
     const startedAt = performance.now()
     const leftMs = (): number => Math.max(0, seconds * 1000 - (performance.now() - startedAt))
     let sent = false
@@ -183,7 +176,6 @@ class InboxRun {
     const { seed, gateways, topology = 'plain' } = this.#options
     const judgement = judgeInbox(evidence)
     const { calls, rows, byHand } = evidence
-    const { disk } = this.#world.stores
     const deliveries = Array.from(judgement.messages.values()).flatMap(({ sendings }) => sendings)
     const seen = new Set(deliveries.filter(({ print }) => print !== null).map(({ record }) => record)).size
     return {
@@ -199,16 +191,16 @@ class InboxRun {
       answers: sorted(this.#ledger.answers),
       told: sorted(this.#ledger.kinds),
       worstAnswerMs: this.#ledger.worstAnswerMs,
-      states: sorted(counted(rows.map(({ state }) => state))),
-      ends: sorted(counted(Array.from(judgement.messages.values()).flatMap(endsOf))),
+      states: counted(rows.map(({ state }) => state)),
+      ends: counted(Array.from(judgement.messages.values()).flatMap(endsOf)),
       deliveries: deliveries.length,
       again: deliveries.filter(({ print }) => print !== null).length - seen,
       duplicates: calls.filter(({ told }) => told?.kind === 'accepted').reduce((sum, { wish: { parts } }) => sum + parts.length, 0) - rows.length,
-      byHand: sorted(counted(byHand.map(({ action, state }) => `${action} ${state}`))),
+      byHand: counted(byHand.map(({ action, state }) => `${action} ${state}`)),
       drainedInMs,
       excused: judgement.excused,
       violations: [...judgement.found.map((each): ShownInboxViolation => ({ ...each, history: this.#story(judgement, each.record) })), ...this.#troubles(unanswered)],
-      without: { ...TOPOLOGIES[topology].without, ...typeof disk === 'string' ? { 'postgres-disk-full': disk } : {} }
+      without: this.#world.without
     }
   }
 
@@ -222,14 +214,10 @@ class InboxRun {
   #story ({ messages }: InboxJudgement, record: string): string[] {
     const message = messages.get(record)
     if (message === undefined) return []
-    const lines = linesOf(message)
-    for (const { name, log } of this.#world.seats) lines.push(...loggedAbout(log, name, record))
+    const lines = [...linesOf(message), ...loggedAbout(record, this.#world.seats)]
     const [fromMs, untilMs] = [Math.min(...lines.map(({ atMs }) => atMs)), Math.max(...lines.map(({ atMs }) => atMs))]
-    for (const { kind, gateway, fromMs: begun, untilMs: ended } of this.#injector.injected) {
-      if (begun <= untilMs && (ended ?? Infinity) >= fromMs) lines.push({ atMs: begun, text: `FAULT    ${kind} at gateway-${gateway}, for ${(ended ?? Date.now()) - begun} ms` })
-    }
-    lines.sort((one, other) => one.atMs - other.atMs)
-    return lines.map(({ atMs, text }) => `${String(Math.round(atMs - fromMs)).padStart(7)} ${text}`)
+    const faults = this.#injector.injected.filter(({ fromMs: begun, untilMs: ended }) => begun <= untilMs && (ended ?? Infinity) >= fromMs)
+    return toldFrom(fromMs, [...lines, ...faults.map(faultLine)])
   }
 }
 
@@ -239,8 +227,6 @@ const INBOX_CARDS: Readonly<Partial<Record<FaultKind, number>>> = { ...Object.fr
 function endsOf ({ changes }: Message): string[] {
   return changes.flatMap(({ state, status, error }, index) => changes[index - 1]?.state === 'delivering' ? [`${state} ${error ?? status}`] : [])
 }
-
-interface StoryLine { readonly atMs: number, readonly text: string }
 
 function linesOf ({ record, calls, sendings, changes, byHand }: Message): StoryLine[] {
   return [
@@ -255,21 +241,4 @@ function linesOf ({ record, calls, sendings, changes, byHand }: Message): StoryL
     ...changes.map(({ atMs, state, attempt, tries, status, error, owner }) => ({ atMs, text: `wrote    ${state}, attempt ${attempt}, try ${tries}, ${error ?? status ?? '-'}${owner === null ? '' : `, owner ${owner.slice(0, 6)}`}` })),
     ...byHand.map(({ atMs, action, state, attempt }) => ({ atMs, text: `operator ${action} of ${state}, attempt ${attempt}` }))
   ]
-}
-
-function loggedAbout (file: string, name: string, record: string): StoryLine[] {
-  return readFileSync(file, 'utf8').split('\n').filter(line => line.includes(record)).map(line => {
-    const { time } = JSON.parse(line) as { readonly time?: string | number }
-    return { atMs: time === undefined ? 0 : new Date(time).getTime(), text: `LOG      ${name} ${line}` }
-  })
-}
-
-function counted (names: readonly string[]): Map<string, number> {
-  const counts = new Map<string, number>()
-  for (const name of names) count(counts, name)
-  return counts
-}
-
-function sorted (counts: ReadonlyMap<string, number>): Record<string, number> {
-  return Object.fromEntries(Array.from(counts).sort(([one], [other]) => one.localeCompare(other)))
 }

@@ -4,6 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { positive } from '../../harness/options.ts'
 import { isRight, printed, reported } from './report.ts'
 import { runOutage } from './run.ts'
 
@@ -16,12 +17,6 @@ const { values } = parseArgs({
     broken: { type: 'string' }
   }
 })
-
-function positive (name: string, text: string): number {
-  const number = Number(text)
-  if (!(number > 0)) throw new RangeError(`--${name} wants a number above 0`)
-  return number
-}
 
 const result = await runOutage({ seconds: positive('seconds', values.seconds), rate: positive('rate', values.rate), seed: positive('seed', values.seed), broken: values.broken ?? null })
 console.log(printed(result))

@@ -3,7 +3,8 @@ import { cpus } from 'node:os'
 import { versions } from '../../harness/versions.ts'
 import type { Seen } from './consumer.ts'
 import { asksUntilSlow, isDown, underWayAt } from './judge.ts'
-import { GATEWAYS, PACES } from './run.ts'
+import { GATEWAYS } from '../stand.ts'
+import { PACES } from './run.ts'
 import type { OutageResult } from './run.ts'
 
 const SECOND_MS = 1_000

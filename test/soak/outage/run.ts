@@ -2,16 +2,14 @@
  * One outage: two gateways on a Postgres and a Redis of their own, messages that keep arriving, and a consumer that takes
  * them, breaks off every delivery, says nothing at all, and is back. Ends when everything that was accepted was taken.
  */
-import { tmpdir } from 'node:os'
+import { setTimeout as pause } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { Random } from '../../chaos/random.ts'
 import { metricsOf, totalOf } from '../../e2e/metrics.ts'
-import { makeDirectory } from '../../harness/directory.ts'
 import { eventually } from '../../harness/eventually.ts'
-import { startPostgres } from '../../harness/postgres.ts'
-import { startRedis } from '../../harness/redis.ts'
-import { startGatewayProcess } from '../gateway-process.ts'
 import type { GatewayProcess } from '../gateway-process.ts'
+import { startStand, stoppingAll } from '../stand.ts'
+import type { AtEnd } from '../stand.ts'
 import { OutageConsumer } from './consumer.ts'
 import type { Seen } from './consumer.ts'
 import { wrongsOf } from './judge.ts'
@@ -39,7 +37,6 @@ export interface OutageResult {
   readonly trouble: readonly string[]
 }
 
-export const GATEWAYS = ['one', 'two'] as const
 /** One with nothing but its places, one with a rate below what they would give. */
 export const PACES: readonly RoutePace[] = [
   { route: 'free', concurrency: 8, ratePerSecond: null },
@@ -64,9 +61,7 @@ const CONNECTIONS = 32
 const COME_BACK_MS = 200
 const TRIES_MAX = 50
 
-function configOf (name: string, database: string, redis: string, consumer: string): string {
-  const routes = PACES.map(({ route, concurrency, ratePerSecond }) => `
-  - name: ${route}
+const ROUTES = PACES.map(({ route, concurrency, ratePerSecond }) => `  - name: ${route}
     match: { path: "/${route}", methods: [POST] }
     upstream: consumer
     idempotency:
@@ -74,48 +69,19 @@ function configOf (name: string, database: string, redis: string, consumer: stri
       profile: relay
       scope: public
       key: { from: ["header:Idempotency-Key"], required: true }
-      inbox: { order: "header:X-Group", concurrency: ${concurrency}, ${ratePerSecond === null ? '' : `rate: ${ratePerSecond}, `}backoff: { first: 1s, longest: ${BACKOFF_LONGEST_MS}ms }, maxAttempts: 1000 }`)
-  return `
-version: 1
-listen: { host: 127.0.0.1, port: 0 }
-admin: { host: 127.0.0.1, port: 0 }
-stores:
-  postgres: { url: "${database}" }
-  redis: { url: "${redis}" }
-drain: { delay: 0s, timeout: 20s }
-log: { level: warn }
-upstreams: { consumer: { url: "${consumer}", timeout: ${TIMEOUT_MS}ms, requestHeaders: { X-Gateway: ${name} } } }
-routes:${routes.join('')}
-`
-}
+      inbox: { order: "header:X-Group", concurrency: ${concurrency}, ${ratePerSecond === null ? '' : `rate: ${ratePerSecond}, `}backoff: { first: 1s, longest: ${BACKOFF_LONGEST_MS}ms }, maxAttempts: 1000 }`).join('\n')
 
 export async function runOutage (options: OutageOptions): Promise<OutageResult> {
-  const ending: Array<() => unknown> = []
-  try {
-    return await outage(options, stop => { ending.push(stop) })
-  } finally {
-    for (const stop of ending.toReversed()) await stop()
-  }
+  return stoppingAll(async atEnd => outage(options, atEnd))
 }
 
-async function outage (options: OutageOptions, atEnd: (stop: () => unknown) => void): Promise<OutageResult> {
+async function outage (options: OutageOptions, atEnd: AtEnd): Promise<OutageResult> {
   const { seconds, seed, broken } = options
   const random = new Random(seed)
   const consumer = await OutageConsumer.start(random.fork('consumer'))
   atEnd(() => consumer.stop())
-  const postgres = await startPostgres({ below: tmpdir() })
-  atEnd(() => postgres.stop())
-  const redis = await startRedis()
-  atEnd(() => redis.stop())
-  const directory = makeDirectory('outage')
-  atEnd(() => { directory.remove() })
-  const database = await postgres.createDatabase('outage')
-  const gateways: GatewayProcess[] = []
-  for (const name of GATEWAYS) {
-    const gateway = await startGatewayProcess({ name, directory: directory.path, config: configOf(name, database, redis.url, consumer.url), broken })
-    atEnd(() => gateway.stop())
-    gateways.push(gateway)
-  }
+  const upstreamOf = (gateway: string): string => `consumer: { url: "${consumer.url}", timeout: ${TIMEOUT_MS}ms, requestHeaders: { X-Gateway: ${gateway} } }`
+  const { gateways } = await startStand({ name: 'outage', broken, upstreamOf, routes: ROUTES }, atEnd)
   const senders = new Senders(gateways.map(({ url }) => url), options.rate, random.fork('senders'))
   atEnd(() => senders.close())
   const beganAtMs = performance.now()
@@ -222,8 +188,4 @@ class Senders {
       return error instanceof Error ? error.message : String(error)
     }
   }
-}
-
-async function pause (ms: number): Promise<void> {
-  await new Promise<void>(resolve => { setTimeout(resolve, ms) })
 }
