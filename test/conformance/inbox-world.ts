@@ -104,6 +104,6 @@ export function idsOf (...messages: readonly NewMessage[]): string[] {
 
 export const ANSWER = { status: 202, headers: ['Content-Type', 'text/plain'], body: Buffer.from('taken') }
 export const DELIVERED: Fate = { kind: 'delivered', answer: ANSWER, status: 202 }
-export const DEAD: Fate = { kind: 'dead', answer: { status: 410, headers: [], body: Buffer.from('gone') }, status: 410, error: 'GONE' }
+export const DEAD = { kind: 'dead', answer: { status: 410, headers: [], body: Buffer.from('gone') }, status: 410, error: 'GONE' } as const satisfies Fate
 export const HELD: Fate = { kind: 'held', error: 'ECONNRESET' }
 export const againIn = (inMs: number): Fate => ({ kind: 'again', inMs, status: 503, error: 'HTTP_503' })

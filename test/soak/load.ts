@@ -28,6 +28,8 @@ export interface LoadCounts {
   inFlight: number
   /** Asked again in time, and answered after the key may have been forgotten: by a machine that stood still meanwhile. */
   late: number
+  /** 503: not sent, and asked again. */
+  refused: number
 }
 
 const DUPLICATES_SHARE = 0.1
@@ -38,7 +40,10 @@ const DISCONNECT_MS_MAX = 20
 /** More than this many under way: the load is more than the machine can do, and nothing is judged. */
 const UNDER_WAY_MAX = 2_000
 const WRONG_KEPT = 20
-const CONNECTIONS = 128
+/** Of each gateway's clients, by requests a second: what a machine that stood still has to catch up with is no leak of sockets. */
+const CONNECTIONS_PER_RATE = 1 / 4
+const CONNECTIONS_MIN = 16
+const CONNECTIONS_MAX = 128
 /** Between two tries of somebody who was told that the first one is in flight. */
 const COME_BACK_MS = 200
 const TRIES_MAX = 50
@@ -46,7 +51,7 @@ const TRIES_MAX = 50
 const WARM_UP = 16
 
 export class SoakLoad {
-  readonly counts: LoadCounts = { requests: 0, keys: 0, replays: 0, disconnects: 0, inFlight: 0, late: 0 }
+  readonly counts: LoadCounts = { requests: 0, keys: 0, replays: 0, disconnects: 0, inFlight: 0, late: 0, refused: 0 }
   /** The first ones of each kind; {@link wrongCount} counts all. */
   readonly wrongAnswers: string[] = []
   readonly wrongExecutions: string[] = []
@@ -62,7 +67,8 @@ export class SoakLoad {
 
   constructor (options: LoadOptions) {
     this.#options = options
-    this.#pools = options.gateways.map(url => new Pool(url, { connections: CONNECTIONS }))
+    const connections = Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, Math.ceil(options.rate * CONNECTIONS_PER_RATE)))
+    this.#pools = options.gateways.map(url => new Pool(url, { connections }))
   }
 
   /** What a gateway does not take yet comes again, as its problem says that it may. */
@@ -156,6 +162,11 @@ export class SoakLoad {
       for (let tries = 1; tries <= TRIES_MAX; tries++) {
         const { statusCode, headers, body } = await this.#send(key)
         const bytes = Buffer.from(await body.arrayBuffer())
+        if (statusCode === 503) {
+          this.counts.refused++
+          await pause(COME_BACK_MS)
+          continue
+        }
         if (statusCode === 409 && expected === 'any') {
           this.counts.inFlight++
           await pause(COME_BACK_MS)
@@ -166,7 +177,7 @@ export class SoakLoad {
         this.#check(key, late ? 'any' : expected, statusCode, String(headers['idempotency-status']), bytes)
         return
       }
-      this.#note(`key ${key} is in flight for ever`)
+      this.#note(`key ${key} is in flight, or refused, for ever`)
     } catch (error) {
       this.#note(`key ${key}: ${error instanceof Error ? error.message : String(error)}`)
     }

@@ -63,7 +63,7 @@ ${rowsOf(samples).map(({ atMs, values }) => `| ${(atMs / 60_000).toFixed(1)} | $
 }
 
 function summary ({ minutes, rate, gateways, counts, executions, wrongCount }: SoakResult): string {
-  return `${minutes} minutes at ${rate} requests a second over ${gateways} gateways: ${counts.requests} requests of ${counts.keys} keys, ${executions} executions, ${counts.replays} replays, ${counts.disconnects} disconnects, ${counts.inFlight} told that they are in flight, ${counts.late} answered too late to be judged, ${wrongCount} wrong.`
+  return `${minutes} minutes at ${rate} requests a second over ${gateways} gateways: ${counts.requests} requests of ${counts.keys} keys, ${executions} executions, ${counts.replays} replays, ${counts.disconnects} disconnects, ${counts.inFlight} told that they are in flight, ${counts.late} answered too late to be judged, ${counts.refused} refused and asked again, ${wrongCount} wrong.`
 }
 
 function verdictCells ({ name, first, last, climbed, allowed }: Verdict): string[] {

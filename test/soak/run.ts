@@ -86,6 +86,7 @@ function resultOf ({ minutes, rate, scale }: SoakOptions, load: SoakLoad, execut
   const judged = samples.filter(({ atMs }) => atMs >= scale.warmUpMs)
   const verdicts = tolerated(judged, scale).map(judge)
   const { counts, wrongAnswers, wrongExecutions, wrongCount } = load
+  const refused = counts.refused > scale.refusedShare * counts.requests ? [`${counts.refused} requests were refused`] : []
   return {
     minutes,
     rate,
@@ -97,8 +98,8 @@ function resultOf ({ minutes, rate, scale }: SoakOptions, load: SoakLoad, execut
     executions,
     samples,
     verdicts,
-    wrongCount,
-    wrong: [...wrongExecutions, ...wrongAnswers],
+    wrongCount: wrongCount + refused.length,
+    wrong: [...refused, ...wrongExecutions, ...wrongAnswers],
     flat: verdicts.every(({ flat }) => flat)
   }
 }

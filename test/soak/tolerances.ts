@@ -15,18 +15,20 @@ export interface Scale {
   readonly memoryShare: number
   /** Connections and executions that a moment's slowness of the machine adds. */
   readonly jump: number
+  /** Of the requests, so many may be told that the machine is too busy. */
+  readonly refusedShare: number
 }
 
 const MIB = 1024 * 1024
 
 /** Half an hour or so. RSS moves by some percent with every major collection; a leak of a kilobyte a request is a gigabyte. */
-export const FULL: Scale = { sampleEveryMs: 5_000, warmUpMs: 300_000, retentionMs: 120_000, heapFloor: 12, memoryShare: 0.1, jump: 16 }
+export const FULL: Scale = { sampleEveryMs: 5_000, warmUpMs: 300_000, retentionMs: 120_000, heapFloor: 12, memoryShare: 0.1, jump: 16, refusedShare: 0 }
 
 /** A few minutes and less, down to half a minute: heaps are still being sized, so memory is judged roughly and the books as ever. */
 export function scaleOf (minutes: number): Scale {
   const totalMs = minutes * 60_000
   if (totalMs >= 4 * FULL.warmUpMs) return FULL
-  return { sampleEveryMs: Math.max(250, Math.min(FULL.sampleEveryMs, totalMs / 80)), warmUpMs: totalMs / 3, retentionMs: Math.round(Math.max(5_000, totalMs / 6)), heapFloor: 4, memoryShare: 0.5, jump: 48 }
+  return { sampleEveryMs: Math.max(250, Math.min(FULL.sampleEveryMs, totalMs / 80)), warmUpMs: totalMs / 3, retentionMs: Math.round(Math.max(5_000, totalMs / 6)), heapFloor: 4, memoryShare: 0.5, jump: 48, refusedShare: 0.1 }
 }
 
 /** By the last word of a series' name; the others are only reported. */
