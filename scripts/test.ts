@@ -1,11 +1,13 @@
 /**
- * `npm test`: every file under test/ in a process of its own, the longest ones first, so that none of them is left for the end
- * alone. `npm test -- FILE…` runs some. What a file prints and how it ends is the test runner's own.
+ * `npm test`: the small files under test/ in one process (together.ts), every other one in a process of its own, the longest
+ * ones first, so that none of them is left for the end alone. `npm test -- FILE…` runs some, each by itself. What a file
+ * prints and how it ends is the test runner's own.
  */
 import { existsSync, globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
+import { filesTogether } from './together.ts'
 
 /** Many files wait for leases, time-outs and faults most of their time. */
 const FILES_PER_CORE = 2
@@ -20,7 +22,8 @@ const LONGEST = [
 ].map(name => `test/${name}.test.ts`)
 
 const chosen = process.argv.slice(2)
-const files = chosen.length > 0 ? chosen : [...LONGEST, ...globSync('test/**/*.test.ts').toSorted().filter(file => !LONGEST.includes(file))]
+const elsewhere = new Set([...LONGEST, ...filesTogether()])
+const files = chosen.length > 0 ? chosen : [...LONGEST, 'scripts/together.ts', ...globSync('test/**/*.test.ts').toSorted().filter(file => !elsewhere.has(file))]
 const missing = files.filter(file => !existsSync(file))
 if (missing.length > 0) throw new Error(`there is no ${missing.join(', ')}: scripts/test.ts names files that have moved`)
 
