@@ -119,7 +119,7 @@ async function written (gateway: Gateway, visit: Visit, made: readonly Made[]): 
   const { inbox } = gateway.world
   const [first] = made
   const results = made.length === 1 && first !== undefined ? [await inbox.accept(first.message)] : await inbox.acceptAll(made.map(({ message }) => message))
-  const none = made.some(({ message }, index) => isForeign(results[index], message.fingerprint))
+  const none = made.some(({ message }, index) => results[index]?.kind === 'recorded' || isForeign(results[index], message.fingerprint))
   for (const [index, { message }] of made.entries()) if (!none && results[index]?.kind === 'accepted') note(gateway, visit, message)
   return results
 }
