@@ -101,7 +101,7 @@ export class Deliverer {
     if (count === 0) return false
     log.warn({ count }, 'messages that a worker had taken and did not end are delivered again, or held')
     this.#looks.soon()
-    return count === RECOVER_MAX
+    return count >= RECOVER_MAX
   }
 
   // -------------------------------------------------------------- one look

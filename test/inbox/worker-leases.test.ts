@@ -221,6 +221,17 @@ test('messages that were handed out in a reply that was lost are not stuck: the 
   assert.deepEqual([await states(store), consumer.asked.map(({ text, attempt }) => `${text} ${attempt}`).toSorted()], [{ delivered: 3 }, ['one 2', 'three 1', 'two 2']])
 })
 
+test('a backlog of what dead workers had is worked off without a pause, though groups were called beside it', async t => {
+  const store = shared()
+  let left = 10
+  // As Postgres counts: the messages and the groups.
+  const backlog = between('recover', () => async limit => left-- > 0 ? limit + 1 : 0)
+  const worker = startWorker(t, store, new Consumer(store.clock), { between: backlog })
+  await store.clock.advance(WORKER_LEASE_MS + 4_000)
+  assert.ok(left < 0, `${left} are left`)
+  assert.equal(worker.log.lines.filter(({ message }) => message.includes('had taken')).length, 10)
+})
+
 test('a drain takes nothing more, lets what is under way end, and leaves the rest to others', async t => {
   const store = shared()
   const slow = new Consumer(store.clock, async () => { await after(store.clock, 2_000); return says(204) })
