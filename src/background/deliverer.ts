@@ -9,7 +9,7 @@ import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
 import { deliver } from '../gateway/delivering.ts'
 import type { DeliveryEnd } from '../gateway/delivering.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import { WORKER_LEASE_MS, WORKER_RENEW_MS, WorkerLeases } from '../gateway/worker-leases.ts'
+import { WORKER_RENEW_MS, WorkerLeases } from '../gateway/worker-leases.ts'
 import type { WorkerLease } from '../gateway/worker-leases.ts'
 import type { InboxRoute } from '../gateway/world.ts'
 import type { Cancel, TakeMessages } from '../ports.ts'
@@ -96,12 +96,12 @@ export class Deliverer {
   /** After a whole lease of contact: an outage must not hand what the living have to whoever reaches the store first (E2b). */
   async #recover (): Promise<boolean> {
     const { inbox, log } = this.#gateway.world
-    if (!this.#works || !this.#gateway.contact.stoodFor(WORKER_LEASE_MS)) return false
+    if (!this.#works || !this.#gateway.workersContact.mayLapse()) return false
     const count = await inbox.recover(RECOVER_MAX)
     if (count === 0) return false
     log.warn({ count }, 'messages that a worker had taken and did not end are delivered again, or held')
     this.#looks.soon()
-    return count === RECOVER_MAX
+    return count >= RECOVER_MAX
   }
 
   // -------------------------------------------------------------- one look

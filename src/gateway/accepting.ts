@@ -119,7 +119,7 @@ async function written (gateway: Gateway, visit: Visit, made: readonly Made[]): 
   const { inbox } = gateway.world
   const [first] = made
   const results = made.length === 1 && first !== undefined ? [await inbox.accept(first.message)] : await inbox.acceptAll(made.map(({ message }) => message))
-  const none = made.some(({ message }, index) => isForeign(results[index], message.fingerprint))
+  const none = made.some(({ message }, index) => results[index]?.kind === 'recorded' || isForeign(results[index], message.fingerprint))
   for (const [index, { message }] of made.entries()) if (!none && results[index]?.kind === 'accepted') note(gateway, visit, message)
   return results
 }
@@ -221,12 +221,16 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
     case 'in-flight':
     case 'mismatch':
     case 'not-kept':
-    case 'unknown': {
-      const message = await gateway.world.inbox.look(visit.id).catch(() => null)
-      return message !== null && judge(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome
-    }
+    case 'unknown': return acceptedOr(gateway, visit, outcome)
+    // No room for a new one: what is in the inbox has its 202, whether its record is there still or not.
+    case 'rejected': return visit.deferred && outcome.code === 'overloaded' ? acceptedOr(gateway, visit, outcome) : outcome
     default: return outcome
   }
+}
+
+async function acceptedOr (gateway: Gateway, visit: Visit, outcome: Outcome): Promise<Outcome> {
+  const message = await gateway.world.inbox.look(visit.id).catch(() => null)
+  return message !== null && judge(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome
 }
 
 // ---------------------------------------------------------------- the message

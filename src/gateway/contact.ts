@@ -45,13 +45,9 @@ export class Contact {
     return this.#sinceMs !== null && silentMs <= this.#silenceMs
   }
 
+  /** It has been so for a lease: whoever lives could renew his. */
   mayLapse (): boolean {
-    return this.stoodFor(this.#leaseMs)
-  }
-
-  /** It has been so for this long: whoever lives and has a lease of this length could renew it. */
-  stoodFor (leaseMs: number): boolean {
     const now = this.#clock.monotonicMs()
-    return this.standing() && now - (this.#sinceMs ?? now) >= leaseMs
+    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs
   }
 }

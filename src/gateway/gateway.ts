@@ -6,7 +6,7 @@ import { encodeHeaders } from '../core/codec.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import type { Answer, Settlement, Token } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { Copy, Lapsed, SettleResult } from '../ports.ts'
+import type { Clock, Copy, Lapsed, SettleResult } from '../ports.ts'
 import { Budget } from './budget.ts'
 import { CallerPlaces } from './caller-places.ts'
 import { Contact } from './contact.ts'
@@ -21,10 +21,11 @@ import { observed } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
+import { WORKER_LEASE_MS } from './worker-leases.ts'
 import type { World } from './world.ts'
 
-/** Share of the lease that the heartbeat waits, and how many missed ones break the contact (E2b). */
-export const HEARTBEAT_SHARE = 1 / 6
+/** Share of a lease that the heartbeat waits, and how many missed ones break the contact (E2b). */
+const HEARTBEAT_SHARE = 1 / 6
 const HEARTBEATS_MISSED = 2.5
 /** Pause between two tries to release a token that a doubtful claim left behind. */
 const RELEASE_PAUSE_MS = 500
@@ -47,6 +48,8 @@ export class Gateway {
   readonly recent: RecentAnswers
   readonly leases: Leases
   readonly contact: Contact
+  /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
+  readonly workersContact: Contact
   readonly watches: Watches
   readonly scopeSplits = new ScopeSplits()
   readonly knownScopes = new KnownScopes()
@@ -82,8 +85,9 @@ export class Gateway {
   stopped = false
 
   constructor (world: World, shortestLeaseMs = world.longestLeaseMs) {
-    this.contact = new Contact(world.clock, world.longestLeaseMs, world.longestLeaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
-    this.world = { ...world, records: observed(world.records, this.contact) }
+    this.contact = contactFor(world.clock, world.longestLeaseMs)
+    this.workersContact = contactFor(world.clock, WORKER_LEASE_MS)
+    this.world = { ...world, records: observed(world.records, this.contact, this.workersContact) }
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
     this.watches = new Watches(world)
@@ -303,3 +307,12 @@ export class Gateway {
 }
 
 const IDLE_LOOK_MS = 20
+
+function contactFor (clock: Clock, leaseMs: number): Contact {
+  return new Contact(clock, leaseMs, leaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
+}
+
+/** Between two heartbeats: as the shorter of the leases needs it whose contact they keep known. */
+export function heartbeatMs (longestLeaseMs: number): number {
+  return Math.min(longestLeaseMs, WORKER_LEASE_MS) * HEARTBEAT_SHARE
+}

@@ -1,20 +1,20 @@
 /**
- * The arbiter as the gateway sees it: every call's success or failure tells the contact (E2b). The calls themselves are
+ * The arbiter as the gateway sees it: every call's success or failure tells each contact (E2b). The calls themselves are
  * passed on unchanged.
  */
 import { StoreUnavailable } from '../errors.ts'
 import type { RecordStore } from '../ports.ts'
 import type { Contact } from './contact.ts'
 
-export function observed (records: RecordStore, contact: Contact): RecordStore {
+export function observed (records: RecordStore, ...contacts: readonly Contact[]): RecordStore {
   const tell = async <T> (call: Promise<T>): Promise<T> => {
     try {
       const result = await call
-      contact.kept()
+      for (const contact of contacts) contact.kept()
       return result
     } catch (error) {
       // A refusal is an answer: somebody's lock on one row says nothing about the database.
-      if (error instanceof StoreUnavailable) error.answered ? contact.kept() : contact.broken()
+      if (error instanceof StoreUnavailable) for (const contact of contacts) error.answered ? contact.kept() : contact.broken()
       throw error
     }
   }

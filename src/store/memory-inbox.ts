@@ -207,8 +207,8 @@ export class MemoryInbox implements InboxStore {
     return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#nowMs() - (retriedAtMs ?? receivedAtMs), lastError: error, requestId: about.requestId, request }
   }
 
-  #matching ({ id, keyHash, route, state, olderMs = 0, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {
-    const until = this.#nowMs() - olderMs
+  #matching ({ id, keyHash, route, state, olderMs, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {
+    const until = olderMs === undefined ? Infinity : this.#nowMs() - olderMs
     return this.#all().filter((message) => !this.#isPast(message) && (id === undefined || message.id.equals(id)) && (keyHash === undefined || message.about.keyHash.equals(keyHash)) &&
       (route === undefined || message.about.route === route) && (state === undefined || message.state === state) && (states === undefined || states.includes(message.state)) &&
       message.receivedAtMs <= until).slice(0, limit)

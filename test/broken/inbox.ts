@@ -18,7 +18,7 @@ export const INBOX: readonly Break[] = [
     name: 'recover-in-the-dark',
     does: 'takes back what workers have who had no chance yet to say that they live',
     breaks: ['E2b'],
-    patches: [{ file: 'background/deliverer.ts', find: 'if (!this.#works || !this.#gateway.contact.stoodFor(WORKER_LEASE_MS)) return false', replace: 'if (!this.#works || WORKER_LEASE_MS < 0) return false' }]
+    patches: [{ file: 'background/deliverer.ts', find: 'if (!this.#works || !this.#gateway.workersContact.mayLapse()) return false', replace: 'if (!this.#works || RECOVER_MAX < 0) return false' }]
   },
   {
     name: 'lost-takes-stay-lost',

@@ -106,7 +106,7 @@ export const MECHANISMS: readonly Break[] = [
     name: 'lapse-in-the-dark',
     does: 'takes leases that are over at once after an outage, from those who live',
     breaks: ['E2b', 'I2'],
-    patches: [{ file: 'gateway/contact.ts', find: '    return this.standing() && now - (this.#sinceMs ?? now) >= leaseMs\n', replace: '    return now >= 0\n' }]
+    patches: [{ file: 'gateway/contact.ts', find: '    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs\n', replace: '    return now >= 0\n' }]
   },
   {
     name: 'lost-settle-is-fenced',

@@ -12,7 +12,7 @@ import type { PostgresServer } from '../harness/postgres.ts'
 import { startProcess } from '../harness/process-gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 import { configOf } from '../e2e/world.ts'
-import { assertRestored, leaveMessages } from './restored-inbox.ts'
+import { assertGroupGoesOn, assertRestored, leaveGroup, leaveMessages } from './restored-inbox.ts'
 import { LEASE_MS, fileIn, leave, say } from './world.ts'
 
 const WHY = ['--who', 'ada', '--why', 'restored the backup of 03:00']
@@ -106,6 +106,14 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     assert.match((await bump('--force', '--yes')).out, /^5 messages were open: 2 are held, 3 are delivered again/m)
     assert.deepEqual(await query(url, 'select held::int, again::int from onceway.epochs'), [{ held: 2, again: 3 }])
     await assertRestored(store.inbox)
+  })
+
+  test('a message behind one that the new epoch holds has its turn', async t => {
+    const url = await database()
+    const store = await storeIn(t, url)
+    await leaveGroup(store.inbox)
+    assert.equal((await say(['epoch', 'bump', ...WHY, '--yes'], { DATABASE_URL: url })).exitCode, 0)
+    await assertGroupGoesOn(store.inbox)
   })
 
   test('while claims hold leases it is refused, and does it all the same with --force', async t => {

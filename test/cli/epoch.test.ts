@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { Token } from '../../src/core/record.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
-import { assertRestored, leaveMessages } from './restored-inbox.ts'
+import { assertGroupGoesOn, assertRestored, leaveGroup, leaveMessages } from './restored-inbox.ts'
 import { claimOf, directory, leave, say } from './world.ts'
 
 const WHY = ['--who', 'ada', '--why', 'the disk of the night']
@@ -89,6 +89,18 @@ test('messages that were open are delivered again under numbers of their own, or
   const store = await openSqlite({ dataDir, exclusive: true })
   t.after(() => store.close())
   await assertRestored(store.inbox)
+})
+
+test('a message behind one that the new epoch holds has its turn', async t => {
+  const [live, dataDir] = [directory(t), directory(t)]
+  const serving = await openSqlite({ dataDir: live, exclusive: true })
+  await leaveGroup(serving.inbox)
+  await serving.close()
+  cpSync(join(live, 'onceway.db'), join(dataDir, 'onceway.db'))
+  await say(['epoch', 'bump', ...WHY, '--yes', '--data-dir', dataDir])
+  const store = await openSqlite({ dataDir, exclusive: true })
+  t.after(() => store.close())
+  await assertGroupGoesOn(store.inbox)
 })
 
 test('the second bump begins the third epoch and finds nothing', async t => {

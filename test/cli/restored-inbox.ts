@@ -26,6 +26,19 @@ export async function leaveMessages (inbox: InboxStore): Promise<void> {
   await inbox.accept(messageOf('behind it', HOLDING))
 }
 
+/** From before and after a change of the route's `unknown`. */
+export async function leaveGroup (inbox: InboxStore): Promise<void> {
+  await inbox.accept(messageOf('held', { holds: true, group: GROUP }))
+  await inbox.accept(messageOf('goes on', { group: GROUP }))
+}
+
+export async function assertGroupGoesOn (inbox: InboxStore): Promise<void> {
+  assert.equal((await inbox.look(messageOf('held').id))?.state, 'held')
+  await inbox.recover(100)
+  await inbox.alive(SINCE, LEASE_MS)
+  await next(inbox, SINCE, 'goes on')
+}
+
 /** What is due goes back to where it was, but for the one that is wanted. */
 async function next (inbox: InboxStore, owner: Buffer, key: string): Promise<Delivery> {
   const taken = await inbox.take({ owner, routes: [{ route: 'hooks', places: 10 }] })

@@ -278,7 +278,7 @@ function dying (open: OpenInbox): void {
     const message = messageOf()
     await store.accept(message)
     const { token } = await takeOne(store, await workerOf(store))
-    await store.settle(token, { ...DEAD, counts: false })
+    await store.settle(token, { kind: 'dead', status: null, error: 'ATTEMPTS_SPENT WORKER_LOST', answer: null, counts: false })
     const { state, attempt, tries } = await detailOf(store, message)
     assert.deepEqual({ state, attempt, tries }, { state: 'dead', attempt: 1, tries: 0 })
   })

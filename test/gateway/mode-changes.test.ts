@@ -85,6 +85,9 @@ test('of a batch with an event that was executed alone none is accepted, and the
   const worlds = await startModes(t, ['enforce', 'inbox'], policy, { batch: 'split' })
   const json = { 'Content-Type': 'application/json' }
   const send = async (world: InboxWorld, events: unknown) => call(world.url, '/things', { headers: json, body: JSON.stringify(events) })
+  const { depths } = worlds.inbox.gateway
+  let woken = 0
+  worlds.inbox.gateway.onMessage = () => { woken++ }
   assert.equal((await send(worlds.enforce, { id: 'b' })).headers['idempotency-status'], 'executed')
   for (const events of [[{ id: 'a' }, { id: 'b' }], [{ id: 'b' }]]) {
     const refused = await send(worlds.inbox, events)
@@ -92,4 +95,5 @@ test('of a batch with an event that was executed alone none is accepted, and the
     assert.match(String(refused.json.detail), new RegExp(`^Item ${events.length - 1} of the batch: .*Nothing of this request was accepted\\.$`))
   }
   assert.deepEqual(await worlds.inbox.messages(), [])
+  assert.deepEqual([woken, depths.full('things', { depthMax: 1, bytesMax: 1_000 }, { messages: 1, bytes: 0 })], [0, false], 'and none is counted')
 })

@@ -230,6 +230,18 @@ test('a full inbox turns those away who ask for it, and nobody else', async t =>
   assert.equal(witness.seen.length, 1)
 })
 
+test('a full inbox answers for a message that has outlived its record', async t => {
+  const before = await startAsync(t)
+  const first = await before.ask('a', { headers: ASYNC })
+  // The same inbox, and none of its records.
+  const { ask, gateway, inbox } = await startAsync(t, { shared: before.inbox, inbox: { depthMax: 1 } })
+  gateway.depths.told(await inbox.depths())
+  const again = await ask('a', { headers: ASYNC })
+  assert.deepEqual([again.status, again.text, again.headers['preference-applied']], [202, first.text, 'respond-async'])
+  assert.equal((await ask('a', { headers: ASYNC, body: 'other' })).json.code, 'overloaded')
+  assert.equal((await ask('b', { headers: ASYNC })).json.code, 'overloaded')
+})
+
 test('an answer to keep or not makes no difference to a 202 of the gateway', async t => {
   const { ask, url } = await startAsync(t, { policy: { keep: { statuses: new Map([[202, 'release']]), body: false, requestBytesMax: 1_024, responseBytesMax: 1_024, dropHeaders: new Set(['location']), keepHeaders: new Set() } } })
   const first = await ask('k', { headers: ASYNC })

@@ -5,6 +5,8 @@ import { StoreUnavailable } from '../../src/errors.ts'
 import { WORKER_LEASE_MS, WORKER_NAME_MS } from '../../src/gateway/worker-leases.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { InboxStore } from '../../src/ports.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
+import { faulty, gate } from '../harness/faulty-store.ts'
 import { accept, after, Consumer, detail, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
 
 /** A lease, and until somebody looks for those that are over. */
@@ -133,11 +135,11 @@ test('a store that is away when an answer comes is told later; the consumer is a
   worker.away = true
   other.away = true
   // An outage of the store as seen by the records: nobody may take anything back in the dark.
-  worker.gateway.contact.broken()
-  other.gateway.contact.broken()
+  worker.gateway.workersContact.broken()
+  other.gateway.workersContact.broken()
   await store.clock.advance(3 * WORKER_LEASE_MS)
   for (const each of [worker, other]) {
-    each.gateway.contact.broken()
+    each.gateway.workersContact.broken()
     each.away = false
   }
   await store.clock.advance(3 * WORKER_LEASE_MS)
@@ -153,7 +155,7 @@ test('a delivery outlasts an outage of its store: nobody takes it back before it
   const other = startWorker(t, store, consumer, { routes: [patient()] })
   for (const each of [worker, other]) {
     each.away = true
-    each.gateway.contact.broken()
+    each.gateway.workersContact.broken()
   }
   store.clock.stall(WORKER_LEASE_MS + 1_000)
   // The other one reaches it first.
@@ -161,6 +163,30 @@ test('a delivery outlasts an outage of its store: nobody takes it back before it
   await store.clock.advance(5_000)
   worker.away = false
   await store.clock.advance(4 * WORKER_LEASE_MS)
+  assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
+})
+
+test('nor where leases of records are long, so that the records alone would hardly miss it', async t => {
+  const store = shared()
+  const consumer = new Consumer(store.clock, async () => { await after(store.clock, 10 * WORKER_LEASE_MS); return says(204) })
+  const records = faulty(new MemoryStore({ nowMs: store.clock.wallMs }))
+  const options = { routes: [patient()], world: { records: records.store, longestLeaseMs: 600_000 } }
+  const worker = startWorker(t, store, consumer, options)
+  await accept(store, worker, message('one'))
+  await store.clock.advance(2 * WORKER_LEASE_MS)
+  const other = startWorker(t, store, consumer, options)
+  await store.clock.advance(2 * WORKER_LEASE_MS)
+  // The database stands still: what the records ask is answered late, what workers ask has a shorter limit.
+  const frozen = gate()
+  records.faults.set('ping', frozen.fault)
+  for (const each of [worker, other]) each.away = true
+  await store.clock.advance(WORKER_LEASE_MS + 1_000)
+  records.faults.clear()
+  frozen.open()
+  other.away = false
+  await store.clock.advance(4_000)
+  worker.away = false
+  await store.clock.advance(8 * WORKER_LEASE_MS)
   assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
 })
 
@@ -193,6 +219,17 @@ test('messages that were handed out in a reply that was lost are not stuck: the 
   await accept(store, worker, message('one'), message('two'), message('three'))
   await store.clock.advance(WORKER_LEASE_MS + 10_000)
   assert.deepEqual([await states(store), consumer.asked.map(({ text, attempt }) => `${text} ${attempt}`).toSorted()], [{ delivered: 3 }, ['one 2', 'three 1', 'two 2']])
+})
+
+test('a backlog of what dead workers had is worked off without a pause, though groups were called beside it', async t => {
+  const store = shared()
+  let left = 10
+  // As Postgres counts: the messages and the groups.
+  const backlog = between('recover', () => async limit => left-- > 0 ? limit + 1 : 0)
+  const worker = startWorker(t, store, new Consumer(store.clock), { between: backlog })
+  await store.clock.advance(WORKER_LEASE_MS + 4_000)
+  assert.ok(left < 0, `${left} are left`)
+  assert.equal(worker.log.lines.filter(({ message }) => message.includes('had taken')).length, 10)
 })
 
 test('a drain takes nothing more, lets what is under way end, and leaves the rest to others', async t => {

@@ -158,6 +158,31 @@ describe('the inbox of two processes', needs('postgres'), () => {
     assert.deepEqual(namesOf(await takeFrom(inbox, owners[1])), idsOf(earlier))
   })
 
+  test('a message whose turn is taken back while the one before it ends is called again', async t => {
+    const world = await openWorld(t, server)
+    const { store: { inbox }, connect, options: { schema } } = world
+    const [earlier, later] = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
+    await acceptInTurn(inbox, [earlier, later])
+    const owner = await workerOf(inbox)
+    const took = async () => (await takeFrom(inbox, owner))[0]?.token ?? assert.fail('nothing was taken')
+    // The later one is on its way when an operator asks for the earlier one again, and comes back behind it.
+    await inbox.settle(await took(), DEAD)
+    const laterToken = await took()
+    await inbox.retry({ id: earlier.id, limit: 1 }, { who: 'ops', why: 'a test' })
+    await inbox.settle(laterToken, againIn(0))
+    const earlierToken = await took()
+    assert.deepEqual(earlierToken.id, earlier.id)
+    const other = await connect()
+    await other.query(`create function ${schema}.slow () returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(1); return new; end $$;
+      create trigger slow before update on ${schema}.messages for each row when (old.due_at is not null and new.due_at is null and new.state = 'waiting') execute function ${schema}.slow()`)
+    await other.query('select pg_advisory_lock(1)')
+    await inbox.accept(messageOf({ group: 'a' }))
+    await untilBlocked(other, world, 'deliveries')
+    assert.equal(await inbox.settle(earlierToken, DELIVERED), true)
+    await other.query('select pg_advisory_unlock(1)')
+    await until(async () => namesOf(await takeFrom(inbox, owner)).join() === idsOf(later).join(), 'the later one to be taken')
+  })
+
   test('a message that somebody holds locked holds up none of the others', async t => {
     const { store: { inbox }, connect, options } = await openWorld(t, server)
     const [held, ...others] = [messageOf(), messageOf(), messageOf()]

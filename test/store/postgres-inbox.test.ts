@@ -144,6 +144,23 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.deepEqual({ state, error }, { state: 'dead', error: 'UNDECODABLE' })
   })
 
+  test('one that cannot be read back, and whose end cannot be told just then, takes nobody else\'s delivery with it', async t => {
+    const { store: { inbox }, connect, options: { schema } } = await open(t)
+    const client = await connect()
+    const [damaged, whole] = [messageOf(), messageOf()]
+    await acceptInTurn(inbox, [damaged, whole])
+    await client.query(`update ${schema}.messages set headers = '\\x00' where id = $1`, [damaged.id])
+    await client.query(`create function ${schema}.refuse () returns trigger language plpgsql as $$ begin raise 'not now'; end $$;
+      create trigger refuse before update on ${schema}.messages for each row when (new.error = 'UNDECODABLE') execute function ${schema}.refuse()`)
+    const owner = await workerOf(inbox)
+    assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(whole))
+    await client.query(`drop trigger refuse on ${schema}.messages`)
+    await inbox.gone(owner)
+    await inbox.recover(10)
+    await takeFrom(inbox, await workerOf(inbox))
+    assert.equal((await detailOf(inbox, damaged)).state, 'dead', 'it is told with the next take')
+  })
+
   test('workers that died long ago are forgotten, and those that live are not', async t => {
     const { store: { inbox }, connect, options } = await open(t)
     const client = await connect()

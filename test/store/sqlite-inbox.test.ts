@@ -59,6 +59,16 @@ test('a start finds what was accepted, and what a dead process had is delivered 
   assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(next))
 })
 
+test('a clock that is put back hides nothing from an operator', async t => {
+  const { store: { inbox }, clock } = await open(t)
+  const message = messageOf()
+  await inbox.accept(message)
+  clock.nowMs -= 3_600_000
+  assert.deepEqual((await inbox.list({ id: message.id, limit: 1 })).map(({ state }) => state), ['waiting'])
+  assert.equal((await inbox.retry({ id: message.id, limit: 1 }, { who: 'ops', why: 'the clock was wrong' })).length, 1)
+  assert.deepEqual(namesOf(await takeFrom(inbox, await workerOf(inbox))), idsOf(message))
+})
+
 test('what was delivered keeps no byte of its request, and what cannot be read back is never sent', async t => {
   const { store: { inbox }, raw } = await open(t)
   const [delivered, damaged] = [messageOf(), messageOf()]

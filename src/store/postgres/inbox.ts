@@ -92,7 +92,8 @@ export class PostgresInbox implements InboxStore {
     const look = this.#reach.look()
     const taken = await this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order, look))
     const isWhole = (delivery: typeof taken[number]): delivery is Delivery => delivery.request !== null
-    await Promise.all(taken.filter((delivery) => !isWhole(delivery)).map(({ token }) => this.settle(token, UNDECODABLE)))
+    // Whatever becomes of these: the others are handed out. One that could not be told is taken again when this name lives no more.
+    await Promise.allSettled(taken.filter((delivery) => !isWhole(delivery)).map(({ token }) => this.settle(token, UNDECODABLE)))
     return taken.filter(isWhole)
   }
 

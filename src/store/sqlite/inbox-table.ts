@@ -272,7 +272,9 @@ export class InboxTable {
   #matching ({ id, keyHash, route, state, olderMs, limit }: MessageFilter, nowMs: number, states?: readonly string[]): Columns[] {
     const wanted = Object.entries({ id, key_hash: keyHash, route, state }).filter((entry): entry is [string, Buffer | string] => entry[1] !== undefined)
     const conditions = ['(expires_at is null or expires_at > ?)', 'received_at <= ?', ...wanted.map(([column]) => `${column} = ?`), ...states === undefined ? [] : ['state in (select value from json_each(?))']]
-    const values: SQLInputValue[] = [nowMs, nowMs - (olderMs ?? 0), ...wanted.map(([, value]) => value), ...states === undefined ? [] : [JSON.stringify(states)]]
+    // Of any age is also what was accepted before the clock was put back.
+    const until = olderMs === undefined ? Number.MAX_SAFE_INTEGER : nowMs - olderMs
+    const values: SQLInputValue[] = [nowMs, until, ...wanted.map(([, value]) => value), ...states === undefined ? [] : [JSON.stringify(states)]]
     return this.#prepare(`select * from messages where ${conditions.join(' and ')} order by number limit ?`).all(...values, limit)
   }
 
