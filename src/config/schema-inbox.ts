@@ -34,7 +34,7 @@ export const Inbox = Type.Object({
   onDead: Type.Enum(['skip', 'stop-group'], { default: 'skip', description: 'A dead (or held) message lets its group go on (skip), or stops it until an operator says so.' }),
   deadRetention: duration('30d', 'How long dead, held and discarded messages are kept.'),
   maxDepth: Type.Integer({ minimum: 1, maximum: 100_000_000, default: 1_000_000, description: 'Messages of this route that may wait; beyond: 503 before anything is stored.' }),
-  maxBytes: size('1GiB', 'Bytes of their requests; beyond: the same.'),
+  maxBytes: size('1GiB', 'Bytes of their bodies (the header fields of a message come on top); beyond: the same.'),
   batch: Type.Enum(['refuse', 'split'], { default: 'refuse', description: 'A request that holds several events (CloudEvents batch, Event Grid and SQS arrays). split: each becomes a message of its own, or none is accepted.' }),
   verify: Type.Optional(Verify)
 }, { ...shape, description: 'How messages are accepted and delivered (`mode: inbox`, or `async: allowed`).' })

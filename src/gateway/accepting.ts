@@ -19,6 +19,7 @@ import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
 import type { AcceptResult, UpstreamResult } from '../ports.ts'
 import type { Execution, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { sizeOf } from './inbox-depths.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome, Rejected } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
@@ -61,11 +62,14 @@ async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly P
   return accepted(visit, parts, false)
 }
 
+/** Not any other of the gateway's limits: who looks for the cause looks at the consumer. */
+export const INBOX_FULL = rejected('overloaded', 'The inbox of this route is full: more waits for its consumer than it may hold. Nothing was accepted; retry with the same key.')
+
 /** What is more than the inbox ever holds does not come in by being sent again. */
 function noRoom (visit: Visit, parts: readonly Part[]): Rejected {
   const { depthMax, bytesMax } = inboxOf(visit)
   const { messages, bytes } = sizeOf(parts)
-  if (messages <= depthMax && bytes <= bytesMax) return rejected('overloaded')
+  if (messages <= depthMax && bytes <= bytesMax) return INBOX_FULL
   const [holds, most] = messages > depthMax ? [`${messages} events`, `${depthMax} messages`] : [`${bytes} bytes of events`, `${bytesMax} bytes`]
   return rejected('request-too-large', `The request holds ${holds}, and the inbox of this route has room for ${most} when it is empty. Send fewer at once. Nothing was accepted.`)
 }
@@ -116,12 +120,22 @@ async function write (gateway: Gateway, visit: Visit, made: readonly Made[]): Pr
 }
 
 async function written (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<AcceptResult[]> {
-  const { inbox } = gateway.world
+  const { depths, world: { inbox } } = gateway
   const [first] = made
-  const results = made.length === 1 && first !== undefined ? [await inbox.accept(first.message)] : await inbox.acceptAll(made.map(({ message }) => message))
+  const size = sizeOf(made.map(({ part }) => part))
+  depths.enter(visit.route.name, size)
+  try {
+    const results = made.length === 1 && first !== undefined ? [await inbox.accept(first.message)] : await inbox.acceptAll(made.map(({ message }) => message))
+    noteAccepted(gateway, visit, made, results)
+    return results
+  } finally {
+    depths.leave(visit.route.name, size)
+  }
+}
+
+function noteAccepted (gateway: Gateway, visit: Visit, made: readonly Made[], results: readonly AcceptResult[]): void {
   const none = made.some(({ message }, index) => results[index]?.kind === 'recorded' || isForeign(results[index], message.fingerprint))
   for (const [index, { message }] of made.entries()) if (!none && results[index]?.kind === 'accepted') note(gateway, visit, message)
-  return results
 }
 
 function note (gateway: Gateway, visit: Visit, { request }: NewMessage): void {
@@ -255,10 +269,6 @@ export function doorRefusal (gateway: Gateway, visit: Visit, parts: readonly Par
 
 export function isFull (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): boolean {
   return gateway.depths.full(visit.route.name, inboxOf(visit), sizeOf(parts))
-}
-
-function sizeOf (parts: readonly Part[]): { readonly messages: number, readonly bytes: number } {
-  return { messages: parts.length, bytes: parts.reduce((sum, { asked }) => sum + asked.body.length, 0) }
 }
 
 /** Mismatch is what the route says it is: with `replay` any request is answered by what there is. */

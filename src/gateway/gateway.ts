@@ -14,7 +14,7 @@ import { Droppings } from './droppings.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
 import { Executions } from './executions.ts'
-import { InboxDepths } from './inbox-depths.ts'
+import { InboxDepths, sizeOf } from './inbox-depths.ts'
 import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
 import { observed } from './observed.ts'
@@ -121,6 +121,7 @@ export class Gateway {
     this.executions.enter(execution)
     meter.executions(1)
     visit.holding.share()
+    if (visit.deferred) this.depths.enter(route.name, sizeOf([visit]))
     this.background(execute(this, execution).finally(() => this.#finish(execution)))
     return execution
   }
@@ -134,6 +135,7 @@ export class Gateway {
     const { visit } = execution
     this.leases.drop(execution)
     this.leave(execution)
+    if (visit.deferred) this.depths.leave(visit.route.name, sizeOf([visit]))
     visit.holding.release()
     this.buffered.release(execution.bufferedBytes)
     this.#dropUnsettled(execution)

@@ -4,7 +4,7 @@
  * nothing to sockets (http/).
  */
 import { sameRequest } from '../core/fingerprint.ts'
-import { accept, doorRefusal, isFull, toldByInbox } from './accepting.ts'
+import { accept, doorRefusal, INBOX_FULL, isFull, toldByInbox } from './accepting.ts'
 import type { Part } from './accepting.ts'
 import { admit, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
@@ -89,7 +89,8 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   const running = gateway.executions.get(visit.name)
   if (running !== undefined) return join(gateway, visit, running, patienceMs)
   if (gateway.refusing) return withoutClaim(gateway, visit, { kind: 'rejected', code: 'draining', close: true })
-  if (gateway.unsettled.full || gateway.underWay >= gateway.world.limits.executions || (visit.deferred && isFull(gateway, visit))) return withoutClaim(gateway, visit, rejected('overloaded'))
+  if (gateway.unsettled.full || gateway.underWay >= gateway.world.limits.executions) return withoutClaim(gateway, visit, rejected('overloaded'))
+  if (visit.deferred && isFull(gateway, visit)) return withoutClaim(gateway, visit, INBOX_FULL)
   return begin(gateway, visit)
 }
 

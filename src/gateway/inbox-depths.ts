@@ -1,7 +1,7 @@
 /**
- * How much is in each route's inbox: what the store last said, and what this process has accepted since it was asked. Other
- * processes' acceptances show with the next word of the store, so that a bound may be passed by what all of them take in a
- * second.
+ * How much is in each route's inbox: what the store last said, what this process has accepted since it was asked, and what it
+ * is about to accept. Other processes' acceptances show with the next word of the store, so that a bound may be passed by what
+ * all of them take in a second.
  */
 import type { Depth } from '../core/message.ts'
 import type { InboxPolicy } from '../core/policy.ts'
@@ -20,6 +20,11 @@ export function everyDepth (depths: readonly Depth[], inboxes: ReadonlyMap<strin
 
 interface Held { readonly messages: number, readonly bytes: number }
 
+/** What they would add to their route's inbox. */
+export function sizeOf (parts: ReadonlyArray<{ readonly asked: { readonly body: Buffer } }>): Held {
+  return { messages: parts.length, bytes: parts.reduce((sum, { asked }) => sum + asked.body.length, 0) }
+}
+
 const NOTHING: Held = { messages: 0, bytes: 0 }
 
 export class InboxDepths {
@@ -27,6 +32,8 @@ export class InboxDepths {
   /** Accepted before the question that is under way: its answer may count them or not. */
   #before = new Map<string, Held>()
   #since = new Map<string, Held>()
+  /** Under way: the store has it or not, or will have it in a moment. */
+  readonly #coming = new Map<string, Held>()
 
   /** The store is being asked now. */
   asking (): void {
@@ -43,9 +50,20 @@ export class InboxDepths {
     count(this.#since, route, 1, bytes)
   }
 
+  /** Whoever found room has it from this moment on, until {@link leave}. */
+  enter (route: string, { messages, bytes }: Held): void {
+    count(this.#coming, route, messages, bytes)
+  }
+
+  /** What of it was accepted is counted as such. */
+  leave (route: string, { messages, bytes }: Held): void {
+    count(this.#coming, route, -messages, -bytes)
+    if (this.#coming.get(route)?.messages === 0) this.#coming.delete(route)
+  }
+
   /** There is no room for these. */
   full (route: string, { depthMax, bytesMax }: Pick<InboxPolicy, 'depthMax' | 'bytesMax'>, adding: Held): boolean {
-    const parts = [this.#told, this.#before, this.#since].map(held => held.get(route) ?? NOTHING)
+    const parts = [this.#told, this.#before, this.#since, this.#coming].map(held => held.get(route) ?? NOTHING)
     const messages = parts.reduce((sum, part) => sum + part.messages, 0)
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
     return messages + adding.messages > depthMax || bytes + adding.bytes > bytesMax

@@ -114,6 +114,24 @@ test('what is accepted while the store is asked how much there is, counts', asyn
   assert.equal((await ask('d')).json.code, 'overloaded')
 })
 
+test('what comes at once counts before it is accepted, and is told that it is the inbox that is full; what was not accepted gives its room back', async t => {
+  const { ask, faults, messages, calls } = await startInbox(t, { inbox: { depthMax: 2 } })
+  const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
+  faults.set('accept', async proceed => { await held; return proceed() })
+  const asked = Array.from({ length: 6 }, (_, index) => ask(`k${index}`))
+  const refused = await Promise.race(asked)
+  assert.deepEqual([refused.status, refused.json.code], [503, 'overloaded'])
+  assert.match(String(refused.json.detail), /^The inbox of this route is full/)
+  letGo()
+  assert.deepEqual((await Promise.all(asked)).map(({ status }) => status).sort(), [202, 202, 503, 503, 503, 503])
+  assert.deepEqual([calls('accept'), (await messages()).length], [2, 2])
+  const second = await startInbox(t, { inbox: { depthMax: 1 } })
+  second.faults.set('accept', DOWN)
+  assert.equal((await second.ask('a')).json.code, 'store-unavailable')
+  second.faults.delete('accept')
+  assert.equal((await second.ask('b')).status, 202)
+})
+
 test('the store is down: 503 and nothing is accepted', async t => {
   const { ask, faults, messages, gateway } = await startInbox(t)
   faults.set('accept', DOWN)

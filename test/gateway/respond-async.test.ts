@@ -230,6 +230,19 @@ test('a full inbox turns those away who ask for it, and nobody else', async t =>
   assert.equal(witness.seen.length, 1)
 })
 
+test('of those that ask at once for the last place one has it', async t => {
+  const { ask, faults, messages } = await startAsync(t, { inbox: { depthMax: 1 } })
+  const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
+  faults.set('accept', async proceed => { await held; return proceed() })
+  const asked = ['a', 'b', 'c'].map(async key => ask(key, { headers: ASYNC }))
+  const refused = await Promise.race(asked)
+  assert.match(String(refused.json.detail), /^The inbox of this route is full/)
+  letGo()
+  assert.deepEqual((await Promise.all(asked)).map(({ status }) => status).sort(), [202, 503, 503])
+  assert.equal((await messages()).length, 1)
+  assert.equal((await ask('d')).headers['idempotency-status'], 'executed')
+})
+
 test('a full inbox answers for a message that has outlived its record', async t => {
   const before = await startAsync(t)
   const first = await before.ask('a', { headers: ASYNC })
