@@ -15,7 +15,7 @@ import { startScripted } from '../harness/scripted.ts'
 import type { Scripted } from '../harness/scripted.ts'
 
 /** So short that a test can wait for what takes minutes in earnest; no request of these tests takes as long. */
-const TIMEOUT_MS = 200
+const TIMEOUT_MS = 400
 const LEASE_MS = 400
 const CONFIRM_MS = 200
 /** The first sending can no longer be under way. */
