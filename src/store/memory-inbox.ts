@@ -8,7 +8,7 @@ import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, RecordStore
 import { errorOfRetried } from './message-fate.ts'
 import { fitting } from './message-room.ts'
 
-type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { readonly given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean, retriedAtMs: number | null }
+type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean, retriedAtMs: number | null }
 
 export class MemoryInbox implements InboxStore {
   readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
@@ -137,6 +137,12 @@ export class MemoryInbox implements InboxStore {
     return past.length
   }
 
+  /** What a database would have of its request; for tests. */
+  requestBytes (id: Buffer): number {
+    const { target, headers, body } = this.#messages.get(nameOf(id))?.given.request ?? NOTHING
+    return target.length + headers.join('').length + body.length
+  }
+
   #all (): Message[] {
     return [...this.#messages.values()]
   }
@@ -177,6 +183,7 @@ export class MemoryInbox implements InboxStore {
     const { keepMs, deadKeepMs, stops } = message.given
     const now = this.#nowMs()
     const blocks = stops && (state === 'held' || state === 'dead')
+    if (state === 'delivered') message.given = { ...message.given, request: NOTHING }
     Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: now + (state === 'delivered' ? keepMs : deadKeepMs) })
   }
 
@@ -214,6 +221,9 @@ export class MemoryInbox implements InboxStore {
       message.receivedAtMs <= until).slice(0, limit)
   }
 }
+
+/** What was delivered is sent by nobody again. */
+const NOTHING: NewMessage['request'] = { method: '', target: '', headers: [], body: Buffer.alloc(0) }
 
 function nameOf (id: Buffer): string {
   return id.toString('latin1')

@@ -191,6 +191,21 @@ function delivering (open: OpenInbox): void {
     }
   })
 
+  test('what was delivered keeps no byte of its request, nor of its query; what was given up, is held or waits keeps all', async t => {
+    const { store, requestBytes } = await open(t)
+    const owner = await workerOf(store)
+    for (const fate of [DELIVERED, DEAD, HELD, againIn(LONG_MS)]) {
+      const message = messageOf()
+      await store.accept(message)
+      const whole = await requestBytes(message.id)
+      const { target, body } = message.request
+      assert.ok(whole > target.length + body.length, `${whole} bytes`)
+      await store.settle((await takeOne(store, owner)).token, fate)
+      assert.equal(await requestBytes(message.id), fate.kind === 'delivered' ? 0 : whole, fate.kind)
+      assert.equal((await detailOf(store, message)).bytes, body.length, 'how large it was is known')
+    }
+  })
+
   test('a delivery that was none, because it was not sent, is no try; its number is gone all the same', async t => {
     const { store } = await open(t)
     const owner = await workerOf(store)

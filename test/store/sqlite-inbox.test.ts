@@ -38,6 +38,7 @@ inboxConformance('sqlite', async () => {
     store: store.inbox,
     records: store,
     advance: ms => { clock.nowMs += ms },
+    requestBytes: id => Promise.resolve(raw(database => database.prepare('select length(target) + length(headers) + length(body) as bytes from messages where id = ?').get(id)?.['bytes'] as number)),
     audits: () => Promise.resolve(raw(database => database.prepare('select action, who, why from message_audit order by number').all() as unknown as Array<{ action: string, who: string, why: string }>).map(row => ({ ...row })))
   }
 })
@@ -69,14 +70,11 @@ test('a clock that is put back hides nothing from an operator', async t => {
   assert.deepEqual(namesOf(await takeFrom(inbox, await workerOf(inbox))), idsOf(message))
 })
 
-test('what was delivered keeps no byte of its request, and what cannot be read back is never sent', async t => {
+test('what cannot be read back is never sent', async t => {
   const { store: { inbox }, raw } = await open(t)
-  const [delivered, damaged] = [messageOf(), messageOf()]
-  await inbox.accept(delivered)
-  const owner = await workerOf(inbox)
-  await inbox.settle((await takeOne(inbox, owner)).token, DELIVERED)
-  assert.deepEqual({ ...raw(database => database.prepare('select length(headers) + length(body) as bytes from messages').get()) }, { bytes: 0 })
+  const damaged = messageOf()
   await inbox.accept(damaged)
+  const owner = await workerOf(inbox)
   raw(database => database.prepare('update messages set headers = x\'00\' where id = ?').run(damaged.id))
   assert.deepEqual(await takeFrom(inbox, owner), [])
   const { state, error } = await detailOf(inbox, damaged)

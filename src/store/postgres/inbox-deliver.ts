@@ -109,8 +109,8 @@ function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
 export interface Settling { readonly token: DeliveryToken, readonly fate: FateColumns }
 
 /**
- * What was delivered is sent by nobody again: its bytes go. What was given up keeps them, for an operator's retry. The rows are
- * found by their ids alone, and tested once they are locked: by the owner each of them would read all that its worker ever delivered,
+ * What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps them, for an
+ * operator's retry. The rows are found by their ids alone, and tested once they are locked: by the owner each of them would read all that its worker ever delivered,
  * where an old transaction keeps that in the index.
  */
 const MESSAGE_SETTLE: Statement = {
@@ -135,6 +135,7 @@ update ${schema}.messages m
        expires_at = case w.state when 'waiting' then null when 'delivered' then clock_timestamp() + m.keep_ms * interval '1 ms'
                          else clock_timestamp() + m.dead_keep_ms * interval '1 ms' end,
        answer = case when w.state = 'waiting' then m.answer else w.answer end,
+       target = case when w.state = 'delivered' then '' else m.target end,
        headers = case when w.state = 'delivered' then '' else m.headers end,
        body = case when w.state = 'delivered' then '' else m.body end
   from want w, held h

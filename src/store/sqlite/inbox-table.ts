@@ -44,7 +44,7 @@ select m.number, m.due_at, m.bytes from messages m
 const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
 
 const end = `
-update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, headers = ?, body = ?
+update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, target = ?, headers = ?, body = ?
  where id = ?`
 
 const lost = `
@@ -221,14 +221,14 @@ export class InboxTable {
     )
   }
 
-  /** What was delivered is sent by nobody again: its bytes go. What was given up keeps them, for an operator's retry. */
+  /** What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps them, for an operator's retry. */
   #write (columns: Columns, to: { state: 'waiting' | 'delivered' | 'dead' | 'held', status: number | null, error: string | null, dueAtMs: number | null, answer: Uint8Array | null }, nowMs: number): void {
     const { state, status, error, dueAtMs, answer } = to
     const blocks = state === 'waiting' || (columns.stops === 1 && state !== 'delivered')
     const keepMs = (state === 'delivered' ? columns.keep_ms : columns.dead_keep_ms) as number
-    const [headers, body] = state === 'delivered' ? [NOTHING, NOTHING] : [columns.headers as Uint8Array, columns.body as Uint8Array]
+    const left = (name: 'target' | 'headers' | 'body') => state === 'delivered' ? NOTHING : columns[name] as Uint8Array
     const isOver = state !== 'waiting'
-    this.#prepare(end).run(state, columns.tries as number, status, error, blocks ? 1 : 0, dueAtMs, isOver ? nowMs : null, isOver ? nowMs + keepMs : null, answer, headers, body, columns.id as Uint8Array)
+    this.#prepare(end).run(state, columns.tries as number, status, error, blocks ? 1 : 0, dueAtMs, isOver ? nowMs : null, isOver ? nowMs + keepMs : null, answer, left('target'), left('headers'), left('body'), columns.id as Uint8Array)
     if (!blocks) this.#call(columns.group_id, nowMs)
   }
 
