@@ -4,7 +4,7 @@
  */
 import { WORKER_LOST } from '../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, RecordStore, TakeMessages } from '../ports.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, RecordStore, TakeMessages } from '../ports.ts'
 import { errorOfRetried } from './message-fate.ts'
 import { fitting } from './message-room.ts'
 
@@ -78,14 +78,15 @@ export class MemoryInbox implements InboxStore {
     return true
   }
 
-  async recover (limit: number): Promise<number> {
+  async recover (limit: number): Promise<Recovered> {
     const lost = this.#all().filter((message) => message.state === 'delivering' && message.owner !== null && !this.#lives(message.owner)).slice(0, limit)
     for (const message of lost) {
       Object.assign(message, { owner: null, error: WORKER_LOST, status: null })
       if (message.given.holds) this.#end(message, 'held', null)
       else Object.assign(message, { state: 'waiting', dueAtMs: this.#nowMs() })
     }
-    return lost.length
+    const held = lost.filter(({ state }) => state === 'held')
+    return { count: lost.length, held: held.map(({ id, attempt, tries, about: { route, requestId } }) => ({ id, route, requestId, attempt, tries })) }
   }
 
   async dueInMs (routes: readonly string[]): Promise<number | null> {

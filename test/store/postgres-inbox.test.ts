@@ -100,10 +100,28 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     await client.query(`update ${options.schema}.messages set due_at = null where id = $1`, [first.id])
     const owner = await workerOf(inbox)
     assert.equal((await takeFrom(inbox, owner)).length, 1, 'of the other group')
-    assert.equal(await inbox.recover(10), 1)
-    assert.equal(await inbox.recover(10), 0)
+    assert.deepEqual(await inbox.recover(10), { count: 1, held: [] })
+    assert.deepEqual(await inbox.recover(10), { count: 0, held: [] })
     await inbox.settle((await takeOne(inbox, owner)).token, DELIVERED)
     assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(next))
+  })
+
+  test('who is held because its worker died is told, though the look at the groups fails behind it', async t => {
+    const { store: { inbox }, connect, options: { schema } } = await open(t)
+    const [held, behind] = [messageOf({ holds: true }), messageOf({ group: 'a' })]
+    await acceptInTurn(inbox, [held])
+    const owner = await workerOf(inbox)
+    await takeOne(inbox, owner)
+    await inbox.accept(behind)
+    const client = await connect()
+    await client.query(`update ${schema}.messages set due_at = null where id = $1`, [behind.id])
+    await client.query(`create function ${schema}.harden () returns trigger language plpgsql as $$ begin perform set_config('default_transaction_read_only', 'on', false); return null; end $$;
+      create trigger harden after update on ${schema}.messages for each row when (new.state = 'held') execute function ${schema}.harden()`)
+    await inbox.gone(owner)
+    const { count, held: told } = await inbox.recover(10)
+    assert.deepEqual([count, told.map(({ id }) => id)], [1, [held.id]])
+    assert.equal((await detailOf(inbox, behind)).dueAtMs, null, 'nobody has called its group')
+    await until(async () => (await inbox.recover(10).catch(() => null))?.count === 1, 'the next look to call it')
   })
 
   test('a message whose acceptance was under way while the one before it ended has its turn', async t => {

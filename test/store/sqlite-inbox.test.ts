@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
-import { DELIVERED, detailOf, idsOf, messageOf, namesOf, stateOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
+import { acceptInTurn, DELIVERED, detailOf, idsOf, messageOf, namesOf, ROUTE, stateOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
 import { inboxConformance } from '../conformance/inbox.ts'
 import { makeDirectory } from '../harness/directory.ts'
 
@@ -13,12 +13,13 @@ async function opened () {
   const directory = makeDirectory('sqlite-inbox')
   const clock = { nowMs: 1_800_000_000_000 }
   const openAgain = async () => openSqlite({ dataDir: directory.path, exclusive: true, nowMs: () => clock.nowMs })
+  const openBeside = async () => openSqlite({ dataDir: directory.path, exclusive: false, nowMs: () => clock.nowMs })
   const store = await openAgain()
   const raw = <Result>(work: (database: DatabaseSync) => Result): Result => {
     const database = new DatabaseSync(join(directory.path, 'onceway.db'), { timeout: 5_000 })
     try { return work(database) } finally { database.close() }
   }
-  return { store, clock, openAgain, raw, close: async () => { await store.close(); directory.remove() } }
+  return { store, clock, openAgain, openBeside, raw, close: async () => { await store.close(); directory.remove() } }
 }
 
 async function open (t: TestContext) {
@@ -58,6 +59,22 @@ test('a start finds what was accepted, and what a dead process had is delivered 
   assert.deepEqual([token.attempt, request], [2, first.request])
   await inbox.settle(token, DELIVERED)
   assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(next))
+})
+
+test('a start says what it holds because its worker died; a look by the command line takes nothing from anybody', async t => {
+  const { store, openAgain, openBeside } = await open(t)
+  assert.deepEqual(store.recoveredAtStart, { count: 0, held: [] })
+  const [held, other] = [messageOf({ holds: true }), messageOf()]
+  await acceptInTurn(store.inbox, [held, other])
+  await takeFrom(store.inbox, await workerOf(store.inbox))
+  const beside = await openBeside()
+  assert.deepEqual([beside.recoveredAtStart, await stateOf(beside.inbox, held)], [{ count: 0, held: [] }, 'delivering'])
+  await beside.close()
+  await store.close()
+  const again = await openAgain()
+  t.after(() => again.close())
+  assert.deepEqual(again.recoveredAtStart, { count: 2, held: [{ id: held.id, route: ROUTE, requestId: 'req-1', attempt: 1, tries: 1 }] })
+  assert.deepEqual(await again.inbox.recover(10), { count: 0, held: [] })
 })
 
 test('a clock that is put back hides nothing from an operator', async t => {

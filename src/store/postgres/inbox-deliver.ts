@@ -4,7 +4,7 @@
  * so that one of the two sees both. What a crash leaves uncalled is found by `recover`.
  */
 import type { DeliveryToken } from '../../core/message.ts'
-import type { TakeMessages } from '../../ports.ts'
+import type { Recovered, TakeMessages } from '../../ports.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
@@ -226,18 +226,21 @@ update ${schema}.messages m
        settled_at = case when m.holds then clock_timestamp() end,
        expires_at = case when m.holds then clock_timestamp() + m.dead_keep_ms * interval '1 ms' end
  where m.id = any (array(select id from lost))
-returning case when not m.blocks then m.group_id end as behind`
+returning case when not m.blocks then m.group_id end as behind, m.state = 'held' as is_held, m.id, m.route, m.request_id, m.attempt, m.tries`
 }
 
 /** As for leases (background.ts): what reaches the server later than this after its own time was read changes nothing. */
 const WITHIN_SECONDS = 0.5
 
-/** Returns how many were taken from the dead. */
-export async function recoverMessages (session: Session, limit: number, groups: Groups): Promise<number> {
+interface LostColumns { readonly behind: string | null, readonly is_held: boolean, readonly id: string, readonly route: string, readonly request_id: string, readonly attempt: number, readonly tries: number }
+
+/** What was taken from the dead. */
+export async function recoverMessages (session: Session, limit: number, groups: Groups): Promise<Recovered> {
   const nowSeconds = await databaseSeconds(session)
-  const rows = await session.run<{ behind: string | null }>(MESSAGE_RECOVER, [limit, nowSeconds + WITHIN_SECONDS])
+  const rows = await session.run<LostColumns>(MESSAGE_RECOVER, [limit, nowSeconds + WITHIN_SECONDS])
   addGroups(groups, rows)
-  return rows.length
+  const held = rows.filter(({ is_held: isHeld }) => isHeld)
+  return { count: rows.length, held: held.map(({ id, route, request_id: requestId, attempt, tries }) => ({ id: Buffer.from(id, 'hex'), route, requestId, attempt, tries })) }
 }
 
 /** From group to group, one entry of the index for each, at most $2 behind $1. */

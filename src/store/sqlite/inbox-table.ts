@@ -5,7 +5,7 @@
 import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
 import { WORKER_LOST } from '../../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/message.ts'
-import type { AcceptResult, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
+import type { AcceptResult, HeldMessage, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
 import { columnsOfFate, errorOfRetried, UNDECODABLE } from '../message-fate.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { fitting } from '../message-room.ts'
@@ -134,9 +134,9 @@ export class InboxTable {
   }
 
   /** No other gateway lives here: whoever delivered is dead, and nobody waits out its lease. */
-  endWorkers (nowMs: number): void {
+  endWorkers (nowMs: number): Recovered {
     this.#prepare(noOne).run()
-    this.recover(ALL, nowMs)
+    return this.recover(ALL, nowMs)
   }
 
   take ({ routes, owner, room }: TakeMessages, nowMs: number): Delivery[] {
@@ -155,13 +155,13 @@ export class InboxTable {
     return true
   }
 
-  recover (limit: number, nowMs: number): number {
+  recover (limit: number, nowMs: number): Recovered {
     const found = this.#prepare(lost).all(nowMs, limit)
     for (const columns of found) {
       const state = columns.holds === 1 ? 'held' : 'waiting'
       this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
     }
-    return found.length
+    return { count: found.length, held: found.filter(({ holds }) => holds === 1).map(heldOf) }
   }
 
   dueInMs (routes: readonly string[], nowMs: number): number | null {
@@ -325,6 +325,10 @@ function detailOf (columns: Columns): MessageDetail {
     error: columns.error as string | null,
     answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer))
   }
+}
+
+function heldOf (columns: Columns): HeldMessage {
+  return { id: bytesOf(columns.id), route: columns.route as string, requestId: columns.request_id as string, attempt: columns.attempt as number, tries: columns.tries as number }
 }
 
 function bytesOf (value: SQLOutputValue | undefined): Buffer {
