@@ -15,6 +15,7 @@ import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
 import type { Config } from './config/config.ts'
 import { leasesOf } from './config/leases.ts'
 import type { LeaseRange } from './config/leases.ts'
+import { tellRecovered } from './gateway/delivering.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { pause, within } from './gateway/patience.ts'
 import { inboxRoutes, probedRoutes } from './gateway/world.ts'
@@ -143,6 +144,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     instance
   }, leases.shortestMs)
   gateway.noteLapsed(stores.lapsedAtStart)
+  tellRecovered(gateway.world, stores.recoveredAtStart)
   const phase = { draining: false }
   const server = await createServer({
     gateway,

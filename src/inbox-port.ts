@@ -21,6 +21,23 @@ export interface TakeMessages {
   readonly owner: Buffer
 }
 
+/** A message that was being delivered by a worker that lives no more, and is held since. */
+export interface HeldMessage {
+  readonly id: Buffer
+  readonly route: string
+  readonly requestId: string
+  /** The delivery that nobody knows the end of. */
+  readonly attempt: number
+  readonly tries: number
+}
+
+export interface Recovered {
+  /** How many messages were changed: 0, and nobody need look again. */
+  readonly count: number
+  /** Those of them that are held since. Nobody else is told of them, nor told again. */
+  readonly held: readonly HeldMessage[]
+}
+
 export interface MessageFilter {
   readonly id?: Buffer
   readonly keyHash?: Buffer
@@ -56,8 +73,8 @@ export interface InboxStore {
   take: (order: TakeMessages) => Promise<Delivery[]>
   /** false: it is not this delivery's any more; nothing changed. */
   settle: (token: DeliveryToken, fate: Fate) => Promise<boolean>
-  /** Takes what dead workers had; lets every group go on whose turn nobody has called. Returns how many messages it changed: 0, and nobody need look again. */
-  recover: (limit: number) => Promise<number>
+  /** Takes what dead workers had, at most `limit`; lets every group go on whose turn nobody has called. */
+  recover: (limit: number) => Promise<Recovered>
   /** Until the next waiting message is due, 0 if one is; null: none is waiting for a time. */
   dueInMs: (routes: readonly string[]) => Promise<number | null>
   depths: () => Promise<Depth[]>

@@ -7,7 +7,7 @@ import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { StartError, StoreUnavailable } from './errors.ts'
-import type { InboxStore, InboxWakes, Lapsed, Log, Meter, RecordStore } from './ports.ts'
+import type { InboxStore, InboxWakes, Lapsed, Log, Meter, Recovered, RecordStore } from './ports.ts'
 import { LateWakes, wakesThrough } from './store/inbox-wakes.ts'
 import { LateInbox } from './store/late-inbox.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
@@ -44,6 +44,8 @@ export class Stores {
   opened = false
   /** What a dead process had left claimed in the embedded store. */
   lapsedAtStart: readonly Lapsed[] = []
+  /** And what it was delivering. */
+  recoveredAtStart: Recovered = { count: 0, held: [] }
   #refusal: string | null = null
   #embedded: SqliteStore | null = null
   #postgres: PostgresRecordStore | null = null
@@ -59,6 +61,7 @@ export class Stores {
     if (postgres === null) {
       const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter })
       stores.lapsedAtStart = embedded.lapsedAtStart
+      stores.recoveredAtStart = embedded.recoveredAtStart
       stores.#embedded = embedded
       stores.#become(embedded)
       return stores

@@ -34,8 +34,8 @@ export interface Meter {
   inbox: (depths: readonly Depth[]) => void
   /** A signature at the inbox's door: under which secret it was good, or why it was not. */
   signature: (route: string, result: SignatureResult) => void
-  /** One delivery of a message, from its sending to the answer. */
-  delivery: (route: string, result: DeliveryResult, ms: number) => void
+  /** One delivery of a message, from its sending to the answer; null: how long it took went with its worker. */
+  delivery: (route: string, result: DeliveryResult, ms: number | null) => void
   /** How many deliveries a message took that is delivered, given up or held. */
   deliveryTries: (route: string, tries: number) => void
   breaker: (open: boolean) => void

@@ -6,7 +6,7 @@ import type { Delivery } from '../core/message.ts'
 import { begun, ended, roomOf, startPace } from '../core/pacing.ts'
 import type { Pace } from '../core/pacing.ts'
 import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
-import { deliver } from '../gateway/delivering.ts'
+import { deliver, tellRecovered } from '../gateway/delivering.ts'
 import type { DeliveryEnd } from '../gateway/delivering.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { WORKER_RENEW_MS, WorkerLeases } from '../gateway/worker-leases.ts'
@@ -95,13 +95,13 @@ export class Deliverer {
 
   /** After a whole lease of contact: an outage must not hand what the living have to whoever reaches the store first (E2b). */
   async #recover (): Promise<boolean> {
-    const { inbox, log } = this.#gateway.world
+    const { world } = this.#gateway
     if (!this.#works || !this.#gateway.workersContact.mayLapse()) return false
-    const count = await inbox.recover(RECOVER_MAX)
-    if (count === 0) return false
-    log.warn({ count }, 'messages that a worker had taken and did not end are delivered again, or held')
+    const recovered = await world.inbox.recover(RECOVER_MAX)
+    tellRecovered(world, recovered)
+    if (recovered.count === 0) return false
     this.#looks.soon()
-    return count >= RECOVER_MAX
+    return recovered.count >= RECOVER_MAX
   }
 
   // -------------------------------------------------------------- one look

@@ -7,7 +7,7 @@ import type { Answer } from './record.ts'
 export interface MessageView {
   readonly id: string
   readonly state: MessageState
-  /** Deliveries begun. */
+  /** The number of the last delivery: never less than before, and no fewer than were sent. */
   readonly attempts: number
   readonly receivedAt: string
   /** null: none is due, or it waits for its group's turn. */

@@ -6,16 +6,17 @@ import { keptHeaders, answerHeaders } from '../core/headers.ts'
 import { fateBefore, fateOf } from '../core/delivery.ts'
 import type { Sent } from '../core/delivery.ts'
 import { withoutFields } from '../core/lines.ts'
+import { WORKER_LOST } from '../core/message.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../core/message.ts'
 import { endedAs } from '../core/pacing.ts'
 import type { Ended } from '../core/pacing.ts'
 import type { IdempotencyPolicy, UpstreamPolicy } from '../core/policy.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
-import type { DeliveryResult, Sending, UpstreamResult } from '../ports.ts'
+import type { DeliveryResult, Recovered, Sending, UpstreamResult } from '../ports.ts'
 import type { Gateway } from './gateway.ts'
 import type { WorkerLease } from './worker-leases.ts'
-import type { InboxRoute } from './world.ts'
+import type { InboxRoute, World } from './world.ts'
 
 /** First and longest pause between two tries to tell the store: short enough for a restart, long enough for an outage. */
 const RETRY_FIRST_MS = 100
@@ -153,6 +154,19 @@ function stands ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetail 
 
 // ---------------------------------------------------------------- what is told
 
+const HELD = 'it is not known whether the consumer has this message: it is held until somebody says so'
+
+/** What dead workers had. The deliveries that are held for it ended as any other that is: its worker is only not there to say so. */
+export function tellRecovered ({ meter, log }: Pick<World, 'meter' | 'log'>, { count, held }: Recovered): void {
+  if (count === 0) return
+  log.warn({ count, held: held.length }, 'messages that a worker had taken and did not end are delivered again, or held')
+  for (const { id, route, requestId, attempt, tries } of held) {
+    meter.delivery(route, 'held', null)
+    meter.deliveryTries(route, tries)
+    log.error({ record: id.toString('base64url'), route, requestId, attempt, tries, result: 'held', status: null, error: WORKER_LOST }, HELD)
+  }
+}
+
 function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number): void {
   const { meter, log, deliveryLog } = gateway.world
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
@@ -176,7 +190,7 @@ function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, f
     case 'again': return deliveryLog.note({ ...line, result })
     case 'abandoned': return log.warn(line, 'what a delivery came to could not be stored before the end of this process: the message is delivered again')
     case 'overtaken': return log.warn(line, 'a delivery ended after its message had been taken over')
-    case 'held': return log.error(line, 'it is not known whether the consumer has this message: it is held until somebody says so')
+    case 'held': return log.error(line, HELD)
     case 'dead': return log.error(line, 'message given up: it is dead until somebody says so')
   }
 }

@@ -4,11 +4,11 @@
  */
 import { WORKER_LOST } from '../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, RecordStore, TakeMessages } from '../ports.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, RecordStore, TakeMessages } from '../ports.ts'
 import { errorOfRetried } from './message-fate.ts'
 import { fitting } from './message-room.ts'
 
-type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { readonly given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean, retriedAtMs: number | null }
+type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean, retriedAtMs: number | null }
 
 export class MemoryInbox implements InboxStore {
   readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
@@ -78,14 +78,15 @@ export class MemoryInbox implements InboxStore {
     return true
   }
 
-  async recover (limit: number): Promise<number> {
+  async recover (limit: number): Promise<Recovered> {
     const lost = this.#all().filter((message) => message.state === 'delivering' && message.owner !== null && !this.#lives(message.owner)).slice(0, limit)
     for (const message of lost) {
       Object.assign(message, { owner: null, error: WORKER_LOST, status: null })
       if (message.given.holds) this.#end(message, 'held', null)
       else Object.assign(message, { state: 'waiting', dueAtMs: this.#nowMs() })
     }
-    return lost.length
+    const held = lost.filter(({ state }) => state === 'held')
+    return { count: lost.length, held: held.map(({ id, attempt, tries, about: { route, requestId } }) => ({ id, route, requestId, attempt, tries })) }
   }
 
   async dueInMs (routes: readonly string[]): Promise<number | null> {
@@ -137,6 +138,12 @@ export class MemoryInbox implements InboxStore {
     return past.length
   }
 
+  /** What a database would have of its request; for tests. */
+  requestBytes (id: Buffer): number {
+    const { target, headers, body } = this.#messages.get(nameOf(id))?.given.request ?? NOTHING
+    return target.length + headers.join('').length + body.length
+  }
+
   #all (): Message[] {
     return [...this.#messages.values()]
   }
@@ -177,6 +184,7 @@ export class MemoryInbox implements InboxStore {
     const { keepMs, deadKeepMs, stops } = message.given
     const now = this.#nowMs()
     const blocks = stops && (state === 'held' || state === 'dead')
+    if (state === 'delivered') message.given = { ...message.given, request: NOTHING }
     Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: now + (state === 'delivered' ? keepMs : deadKeepMs) })
   }
 
@@ -214,6 +222,9 @@ export class MemoryInbox implements InboxStore {
       message.receivedAtMs <= until).slice(0, limit)
   }
 }
+
+/** What was delivered is sent by nobody again. */
+const NOTHING: NewMessage['request'] = { method: '', target: '', headers: [], body: Buffer.alloc(0) }
 
 function nameOf (id: Buffer): string {
   return id.toString('latin1')

@@ -240,7 +240,7 @@ function inboxMeter (registry: Registry): Pick<Meter, 'signature' | 'delivery' |
     signature: (route, result) => { signatures.inc({ route, result }) },
     delivery: (route, result, ms) => {
       deliveries.inc({ route, result })
-      seconds.observe({ route }, ms / MS_PER_SECOND)
+      if (ms !== null) seconds.observe({ route }, ms / MS_PER_SECOND)
     },
     deliveryTries: (route, count) => { tries.observe({ route }, count) }
   }

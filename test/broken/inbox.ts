@@ -21,6 +21,12 @@ export const INBOX: readonly Break[] = [
     patches: [{ file: 'background/deliverer.ts', find: 'if (!this.#works || !this.#gateway.workersContact.mayLapse()) return false', replace: 'if (!this.#works || RECOVER_MAX < 0) return false' }]
   },
   {
+    name: 'held-in-silence',
+    does: 'tells nobody which messages it holds because their workers died',
+    breaks: ['trouble'],
+    patches: [{ file: 'gateway/delivering.ts', find: 'tries } of held) {', replace: 'tries } of held.slice(count)) {' }]
+  },
+  {
     name: 'lost-takes-stay-lost',
     does: 'keeps alive the name under which a lost reply has handed out messages',
     breaks: ['P6'],

@@ -32,6 +32,15 @@ export const INBOX_ROWS: readonly FaultRow[] = [
     breaks: 'recover-in-the-dark'
   },
   {
+    fault: 'inbox: worker dead, with `unknown: hold`',
+    moment: 'a delivery is under way',
+    seen: '≤ 1',
+    record: 'message held, which is an error in the log and counted',
+    client: SENDER,
+    test: ['inbox/worker-leases.test.ts', 'a message that is held because its worker died is told of and counted as any other that is held'],
+    breaks: 'held-in-silence'
+  },
+  {
     fault: 'inbox: reply lost',
     moment: 'a worker takes messages',
     seen: '0, then 1 as the next delivery',

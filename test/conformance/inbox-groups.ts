@@ -160,7 +160,7 @@ export function inboxGroups (open: OpenInbox): void {
     const lost = await workerOf(store)
     assert.equal((await takeFrom(store, lost)).length, 2)
     await store.gone(lost)
-    assert.equal(await store.recover(10), 2)
+    assert.equal((await store.recover(10)).count, 2)
     const order = await drain(store, await workerOf(store))
     assert.deepEqual(order.filter(id => idsOf(first, next).includes(id)), idsOf(first, next))
     assert.deepEqual(order.filter(id => idsOf(held, after).includes(id)), idsOf(after))

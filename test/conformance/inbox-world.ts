@@ -14,6 +14,8 @@ export interface InboxWorld {
   readonly second?: InboxStore
   /** Moves the store's clock. Absent: real time passes. */
   readonly advance?: (ms: number) => void
+  /** How much of its request stands in the database: target, fields and body. */
+  readonly requestBytes: (id: Buffer) => Promise<number>
   /** Oldest first. */
   readonly audits: () => Promise<ReadonlyArray<{ action: string, who: string, why: string }>>
 }

@@ -191,6 +191,21 @@ function delivering (open: OpenInbox): void {
     }
   })
 
+  test('what was delivered keeps no byte of its request, nor of its query; what was given up, is held or waits keeps all', async t => {
+    const { store, requestBytes } = await open(t)
+    const owner = await workerOf(store)
+    for (const fate of [DELIVERED, DEAD, HELD, againIn(LONG_MS)]) {
+      const message = messageOf()
+      await store.accept(message)
+      const whole = await requestBytes(message.id)
+      const { target, body } = message.request
+      assert.ok(whole > target.length + body.length, `${whole} bytes`)
+      await store.settle((await takeOne(store, owner)).token, fate)
+      assert.equal(await requestBytes(message.id), fate.kind === 'delivered' ? 0 : whole, fate.kind)
+      assert.equal((await detailOf(store, message)).bytes, body.length, 'how large it was is known')
+    }
+  })
+
   test('a delivery that was none, because it was not sent, is no try; its number is gone all the same', async t => {
     const { store } = await open(t)
     const owner = await workerOf(store)
@@ -260,9 +275,9 @@ function dying (open: OpenInbox): void {
     const message = messageOf()
     await store.accept(message)
     const dead = await takeOne(store, await workerOf(store, 5 * SHORT_MS))
-    assert.equal(await second.recover(10), 0, 'while it lives nobody takes it')
+    assert.deepEqual(await second.recover(10), { count: 0, held: [] }, 'while it lives nobody takes it')
     let recovered = 0
-    await untilAfter(world, 5 * SHORT_MS, async () => { recovered += await second.recover(10); return recovered > 0 }, 'the worker to be dead')
+    await untilAfter(world, 5 * SHORT_MS, async () => { recovered += (await second.recover(10)).count; return recovered > 0 }, 'the worker to be dead')
     assert.equal(recovered, 1)
     const { state, error, attempt } = await detailOf(store, message)
     assert.deepEqual({ state, error, attempt }, { state: 'waiting', error: 'WORKER_LOST', attempt: 1 })
@@ -283,14 +298,18 @@ function dying (open: OpenInbox): void {
     assert.deepEqual({ state, attempt, tries }, { state: 'dead', attempt: 1, tries: 0 })
   })
 
-  test('one that holds is held instead', async t => {
+  test('one that holds is held instead, which is said once', async t => {
     const { store } = await open(t)
     const message = messageOf({ holds: true })
     await store.accept(message)
     const owner = await workerOf(store)
+    await store.settle((await takeOne(store, owner)).token, againIn(0))
     const { token } = await takeOne(store, owner)
+    await store.accept(messageOf())
+    await takeOne(store, owner)
     await store.gone(owner)
-    await store.recover(10)
+    assert.deepEqual(await store.recover(10), { count: 2, held: [{ id: message.id, route: ROUTE, requestId: 'req-1', attempt: 2, tries: 2 }] })
+    assert.deepEqual(await store.recover(10), { count: 0, held: [] })
     const { state, error, expiresAtMs } = await detailOf(store, message)
     assert.deepEqual({ state, error }, { state: 'held', error: 'WORKER_LOST' })
     assert.notEqual(expiresAtMs, null)
@@ -304,9 +323,7 @@ function dying (open: OpenInbox): void {
     assert.equal((await takeFrom(store, leaving, 3)).length, 3)
     const kept = await takeFrom(store, staying)
     await store.gone(leaving)
-    assert.equal(await store.recover(2), 2)
-    assert.equal(await store.recover(2), 1)
-    assert.equal(await store.recover(2), 0)
+    for (const expected of [2, 1, 0]) assert.equal((await store.recover(2)).count, expected)
     for (const { token } of kept) assert.equal(await store.settle(token, DELIVERED), true)
     assert.equal((await takeFrom(store, staying)).length, 3)
   })

@@ -48,6 +48,19 @@ test('how a message stands is told from its acceptance to its final answer', asy
   assert.equal((await world.ask('k')).text, accepted.text)
 })
 
+test('`attempts` is the number of the last delivery, whether it was sent or not, and an operator\'s retry does not begin it anew', async t => {
+  const world = await startInbox(t)
+  const accepted = await world.ask('k')
+  await settle(world, { kind: 'again', inMs: 0, status: null, error: 'WORKER_LOST' })
+  await settle(world, { kind: 'dead', status: null, error: 'ATTEMPTS_SPENT WORKER_LOST', answer: null, counts: false })
+  const attempts = async (): Promise<unknown> => (await look(world, accepted)).json.attempts
+  assert.deepEqual([await attempts(), (await world.inbox.list({ limit: 1 }))[0]?.tries], [2, 1])
+  await world.inbox.retry({ limit: 1 }, { who: 'test', why: 'test' })
+  assert.equal(await attempts(), 2)
+  await settle(world, { kind: 'delivered', status: 204, answer: null })
+  assert.equal(await attempts(), 3)
+})
+
 test('a body that is no text is in base64; a dead message says why', async t => {
   const world = await startInbox(t)
   const accepted = await world.ask('k')

@@ -40,6 +40,22 @@ test('what a killed process was delivering is delivered by another one, when its
   assert.ok(living.log.lines.some(({ level, message }) => level === 'warn' && message.includes('had taken')))
 })
 
+test('a message that is held because its worker died is told of and counted as any other that is held', async t => {
+  const store = shared()
+  const dead = startWorker(t, store, new Consumer(store.clock, () => null))
+  await accept(store, dead, message('held', { holds: true }), message('one'))
+  await store.clock.advance(10)
+  dead.kill()
+  const living = startWorker(t, store, new Consumer(store.clock))
+  await store.clock.advance(2 * RECOVERED_MS)
+  const told = living.log.lines.filter(({ level }) => level === 'error')
+  const record = message('held').id.toString('base64url')
+  assert.deepEqual(told.map(({ level, message: text, ...members }) => members), [{ record, route: 'things', requestId: 'r-held', attempt: 1, tries: 1, result: 'held', status: null, error: 'WORKER_LOST' }])
+  assert.match(told[0]?.message ?? '', /^it is not known whether the consumer has this message/)
+  assert.deepEqual([...living.counts], [['held', 1], ['delivered', 1]])
+  assert.deepEqual(living.tries, [1, 2], 'of the one that is held, and of the one that was delivered again')
+})
+
 test('a message whose delivery kills its worker every time ends dead when its tries are over, and kills nobody more', async t => {
   const store = shared()
   const killers = [1, 2].map(() => new Consumer(store.clock, () => null))
@@ -102,7 +118,7 @@ test('a name whose lease was over begins nothing any more, even if the store tak
   await store.clock.advance(10)
   store.clock.stall(WORKER_LEASE_MS)
   // Another process has what it had, before it says that it lives.
-  assert.equal(await store.inbox.recover(10), 1)
+  assert.equal((await store.inbox.recover(10)).count, 1)
   await store.clock.advance(1_000)
   consumer.queued = Promise.resolve()
   resolve()
@@ -225,7 +241,7 @@ test('a backlog of what dead workers had is worked off without a pause, though g
   const store = shared()
   let left = 10
   // As Postgres counts: the messages and the groups.
-  const backlog = between('recover', () => async limit => left-- > 0 ? limit + 1 : 0)
+  const backlog = between('recover', () => async limit => ({ count: left-- > 0 ? limit + 1 : 0, held: [] }))
   const worker = startWorker(t, store, new Consumer(store.clock), { between: backlog })
   await store.clock.advance(WORKER_LEASE_MS + 4_000)
   assert.ok(left < 0, `${left} are left`)

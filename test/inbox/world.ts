@@ -112,6 +112,8 @@ export interface Worker {
   readonly deliverer: Deliverer
   readonly log: ReturnType<typeof recordingLog>
   readonly counts: Map<string, number>
+  /** How many deliveries each message took that is over. */
+  readonly tries: readonly number[]
   /** The process is killed: it reaches nothing any more. */
   kill: () => void
   /** Its store is away, or is there again. */
@@ -129,6 +131,7 @@ export interface WorkerOptions {
 export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, upstream: Upstream, { routes = [inboxRoute()], world = {}, between = each => each }: WorkerOptions = {}): Worker {
   const log = recordingLog()
   const counts = new Map<string, number>()
+  const tries: number[] = []
   const worker = { away: false }
   const records = new MemoryStore({ nowMs: clock.wallMs })
   const reached = new Proxy(between(inbox), {
@@ -148,7 +151,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     clock,
     // The longest pause that full jitter may draw.
     random: { bytes: size => size === 4 ? Buffer.alloc(4, 255) : SYSTEM_RANDOM.bytes(size) },
-    meter: { ...countingMeter(), delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) }, deliveryTries: () => {}, settleRetried: () => {}, unresolved: () => {} },
+    meter: { ...countingMeter(), delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) }, deliveryTries: (_, count) => { tries.push(count) }, settleRetried: () => {}, unresolved: () => {} },
     log,
     deliveryLog: { note: line => { log.info(line, line.result) } },
     instance: 'test',
@@ -175,7 +178,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     worker.away = true
     gateway.stop()
   }
-  return Object.assign(worker, { gateway, deliverer, log, counts, kill, end: endOnce })
+  return Object.assign(worker, { gateway, deliverer, log, counts, tries, kill, end: endOnce })
 }
 
 export interface Written { readonly group?: string, readonly holds?: boolean, readonly stops?: boolean, readonly route?: string, readonly headers?: readonly string[] }

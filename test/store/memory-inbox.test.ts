@@ -11,6 +11,7 @@ inboxConformance('memory', () => {
     store,
     records,
     advance: ms => { now += ms },
+    requestBytes: id => Promise.resolve(store.requestBytes(id)),
     audits: () => Promise.resolve(store.audits.map(({ action, who, why }) => ({ action, who, why })))
   })
 })

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
-import { DELIVERED, detailOf, idsOf, messageOf, namesOf, stateOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
+import { acceptInTurn, DELIVERED, detailOf, idsOf, messageOf, namesOf, ROUTE, stateOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
 import { inboxConformance } from '../conformance/inbox.ts'
 import { makeDirectory } from '../harness/directory.ts'
 
@@ -13,12 +13,13 @@ async function opened () {
   const directory = makeDirectory('sqlite-inbox')
   const clock = { nowMs: 1_800_000_000_000 }
   const openAgain = async () => openSqlite({ dataDir: directory.path, exclusive: true, nowMs: () => clock.nowMs })
+  const openBeside = async () => openSqlite({ dataDir: directory.path, exclusive: false, nowMs: () => clock.nowMs })
   const store = await openAgain()
   const raw = <Result>(work: (database: DatabaseSync) => Result): Result => {
     const database = new DatabaseSync(join(directory.path, 'onceway.db'), { timeout: 5_000 })
     try { return work(database) } finally { database.close() }
   }
-  return { store, clock, openAgain, raw, close: async () => { await store.close(); directory.remove() } }
+  return { store, clock, openAgain, openBeside, raw, close: async () => { await store.close(); directory.remove() } }
 }
 
 async function open (t: TestContext) {
@@ -38,6 +39,7 @@ inboxConformance('sqlite', async () => {
     store: store.inbox,
     records: store,
     advance: ms => { clock.nowMs += ms },
+    requestBytes: id => Promise.resolve(raw(database => database.prepare('select length(target) + length(headers) + length(body) as bytes from messages where id = ?').get(id)?.['bytes'] as number)),
     audits: () => Promise.resolve(raw(database => database.prepare('select action, who, why from message_audit order by number').all() as unknown as Array<{ action: string, who: string, why: string }>).map(row => ({ ...row })))
   }
 })
@@ -59,6 +61,22 @@ test('a start finds what was accepted, and what a dead process had is delivered 
   assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(next))
 })
 
+test('a start says what it holds because its worker died; a look by the command line takes nothing from anybody', async t => {
+  const { store, openAgain, openBeside } = await open(t)
+  assert.deepEqual(store.recoveredAtStart, { count: 0, held: [] })
+  const [held, other] = [messageOf({ holds: true }), messageOf()]
+  await acceptInTurn(store.inbox, [held, other])
+  await takeFrom(store.inbox, await workerOf(store.inbox))
+  const beside = await openBeside()
+  assert.deepEqual([beside.recoveredAtStart, await stateOf(beside.inbox, held)], [{ count: 0, held: [] }, 'delivering'])
+  await beside.close()
+  await store.close()
+  const again = await openAgain()
+  t.after(() => again.close())
+  assert.deepEqual(again.recoveredAtStart, { count: 2, held: [{ id: held.id, route: ROUTE, requestId: 'req-1', attempt: 1, tries: 1 }] })
+  assert.deepEqual(await again.inbox.recover(10), { count: 0, held: [] })
+})
+
 test('a clock that is put back hides nothing from an operator', async t => {
   const { store: { inbox }, clock } = await open(t)
   const message = messageOf()
@@ -69,14 +87,11 @@ test('a clock that is put back hides nothing from an operator', async t => {
   assert.deepEqual(namesOf(await takeFrom(inbox, await workerOf(inbox))), idsOf(message))
 })
 
-test('what was delivered keeps no byte of its request, and what cannot be read back is never sent', async t => {
+test('what cannot be read back is never sent', async t => {
   const { store: { inbox }, raw } = await open(t)
-  const [delivered, damaged] = [messageOf(), messageOf()]
-  await inbox.accept(delivered)
-  const owner = await workerOf(inbox)
-  await inbox.settle((await takeOne(inbox, owner)).token, DELIVERED)
-  assert.deepEqual({ ...raw(database => database.prepare('select length(headers) + length(body) as bytes from messages').get()) }, { bytes: 0 })
+  const damaged = messageOf()
   await inbox.accept(damaged)
+  const owner = await workerOf(inbox)
   raw(database => database.prepare('update messages set headers = x\'00\' where id = ?').run(damaged.id))
   assert.deepEqual(await takeFrom(inbox, owner), [])
   const { state, error } = await detailOf(inbox, damaged)

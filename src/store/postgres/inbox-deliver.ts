@@ -4,7 +4,7 @@
  * so that one of the two sees both. What a crash leaves uncalled is found by `recover`.
  */
 import type { DeliveryToken } from '../../core/message.ts'
-import type { TakeMessages } from '../../ports.ts'
+import type { Recovered, TakeMessages } from '../../ports.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
@@ -109,8 +109,8 @@ function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
 export interface Settling { readonly token: DeliveryToken, readonly fate: FateColumns }
 
 /**
- * What was delivered is sent by nobody again: its bytes go. What was given up keeps them, for an operator's retry. The rows are
- * found by their ids alone, and tested once they are locked: by the owner each of them would read all that its worker ever delivered,
+ * What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps them, for an
+ * operator's retry. The rows are found by their ids alone, and tested once they are locked: by the owner each of them would read all that its worker ever delivered,
  * where an old transaction keeps that in the index.
  */
 const MESSAGE_SETTLE: Statement = {
@@ -135,6 +135,7 @@ update ${schema}.messages m
        expires_at = case w.state when 'waiting' then null when 'delivered' then clock_timestamp() + m.keep_ms * interval '1 ms'
                          else clock_timestamp() + m.dead_keep_ms * interval '1 ms' end,
        answer = case when w.state = 'waiting' then m.answer else w.answer end,
+       target = case when w.state = 'delivered' then '' else m.target end,
        headers = case when w.state = 'delivered' then '' else m.headers end,
        body = case when w.state = 'delivered' then '' else m.body end
   from want w, held h
@@ -225,18 +226,21 @@ update ${schema}.messages m
        settled_at = case when m.holds then clock_timestamp() end,
        expires_at = case when m.holds then clock_timestamp() + m.dead_keep_ms * interval '1 ms' end
  where m.id = any (array(select id from lost))
-returning case when not m.blocks then m.group_id end as behind`
+returning case when not m.blocks then m.group_id end as behind, m.state = 'held' as is_held, m.id, m.route, m.request_id, m.attempt, m.tries`
 }
 
 /** As for leases (background.ts): what reaches the server later than this after its own time was read changes nothing. */
 const WITHIN_SECONDS = 0.5
 
-/** Returns how many were taken from the dead. */
-export async function recoverMessages (session: Session, limit: number, groups: Groups): Promise<number> {
+interface LostColumns { readonly behind: string | null, readonly is_held: boolean, readonly id: string, readonly route: string, readonly request_id: string, readonly attempt: number, readonly tries: number }
+
+/** What was taken from the dead. */
+export async function recoverMessages (session: Session, limit: number, groups: Groups): Promise<Recovered> {
   const nowSeconds = await databaseSeconds(session)
-  const rows = await session.run<{ behind: string | null }>(MESSAGE_RECOVER, [limit, nowSeconds + WITHIN_SECONDS])
+  const rows = await session.run<LostColumns>(MESSAGE_RECOVER, [limit, nowSeconds + WITHIN_SECONDS])
   addGroups(groups, rows)
-  return rows.length
+  const held = rows.filter(({ is_held: isHeld }) => isHeld)
+  return { count: rows.length, held: held.map(({ id, route, request_id: requestId, attempt, tries }) => ({ id: Buffer.from(id, 'hex'), route, requestId, attempt, tries })) }
 }
 
 /** From group to group, one entry of the index for each, at most $2 behind $1. */

@@ -3,7 +3,7 @@
  * no delivery holds it up; what people and the sweeper ask goes by the background's.
  */
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
 import { SWEEP_FROM_START } from './background.ts'
@@ -99,10 +99,12 @@ export class PostgresInbox implements InboxStore {
 
   settle (token: DeliveryToken, fate: Fate): Promise<boolean> { return this.#settles.push({ token, fate: columnsOfFate(fate) }) }
 
-  async recover (limit: number): Promise<number> {
+  async recover (limit: number): Promise<Recovered> {
     const { deliveries } = this.#purposes
-    const lost = await this.#callingNow((groups) => deliveries.use('message_recover', (session) => recoverMessages(session, limit, groups)))
-    return lost + await deliveries.use('message_uncalled', (session) => this.#callForgotten(session))
+    const { count, held } = await this.#callingNow((groups) => deliveries.use('message_recover', (session) => recoverMessages(session, limit, groups)))
+    const called = deliveries.use('message_uncalled', (session) => this.#callForgotten(session))
+    // A look at the groups comes again; who is held is said here or never.
+    return { count: count + await (held.length === 0 ? called : called.catch(() => 0)), held }
   }
 
   dueInMs (routes: readonly string[]): Promise<number | null> { return this.#purposes.deliveries.use('message_due', (session) => dueInMs(session, routes, this.#reach)) }

@@ -11,7 +11,7 @@ import { migrate } from './migrate.ts'
 import { MarkTable } from './marks.ts'
 import { SqliteTable } from './table.ts'
 import type { Call, InboxCall, WorkerStart } from './wire.ts'
-import type { Lapsed } from '../../ports.ts'
+import type { Lapsed, Recovered } from '../../ports.ts'
 
 /** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
 const BUSY_TIMEOUT_MS = 2_000
@@ -24,6 +24,8 @@ export class Database {
   readonly installation: string
   /** What a dead process had claimed: indeterminate since this start. */
   readonly lapsedAtStart: Lapsed[]
+  /** What it was delivering: waits again, or is held. */
+  readonly recoveredAtStart: Recovered
   readonly connection: DatabaseSync
   readonly #table: SqliteTable
   readonly #ledger: Ledger
@@ -39,7 +41,9 @@ export class Database {
       this.#marks = new MarkTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
       this.installation = installationOf(this.connection)
-      this.lapsedAtStart = exclusive ? this.#lapseTheDead(nowMs) : []
+      const { lapsed, recovered } = exclusive ? this.#endTheDead(nowMs) : NOBODY
+      this.lapsedAtStart = lapsed
+      this.recoveredAtStart = recovered
     } catch (error) {
       throw new Faulted(startFaultOf(error, file), error)
     }
@@ -126,16 +130,20 @@ export class Database {
   }
 
   /** The lock file says that no other gateway lives here, so no owner of a claimed row does: nobody waits out their leases. */
-  #lapseTheDead (nowMs: number): Lapsed[] {
+  #endTheDead (nowMs: number): WhatTheDeadHad {
     this.connection.exec('begin immediate')
     this.#table.endLeases(nowMs)
     const lapsed = this.#ledger.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
     this.#marks.freeTheDead()
-    this.#inbox.endWorkers(nowMs)
+    const recovered = this.#inbox.endWorkers(nowMs)
     this.connection.exec('commit')
-    return lapsed
+    return { lapsed, recovered }
   }
 }
+
+interface WhatTheDeadHad { readonly lapsed: Lapsed[], readonly recovered: Recovered }
+
+const NOBODY: WhatTheDeadHad = { lapsed: [], recovered: { count: 0, held: [] } }
 
 function connect (file: string, nowMs: number): DatabaseSync {
   const connection = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS })

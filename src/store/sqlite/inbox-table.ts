@@ -5,7 +5,7 @@
 import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
 import { WORKER_LOST } from '../../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/message.ts'
-import type { AcceptResult, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
+import type { AcceptResult, HeldMessage, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
 import { columnsOfFate, errorOfRetried, UNDECODABLE } from '../message-fate.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { fitting } from '../message-room.ts'
@@ -44,7 +44,7 @@ select m.number, m.due_at, m.bytes from messages m
 const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
 
 const end = `
-update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, headers = ?, body = ?
+update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, target = ?, headers = ?, body = ?
  where id = ?`
 
 const lost = `
@@ -134,9 +134,9 @@ export class InboxTable {
   }
 
   /** No other gateway lives here: whoever delivered is dead, and nobody waits out its lease. */
-  endWorkers (nowMs: number): void {
+  endWorkers (nowMs: number): Recovered {
     this.#prepare(noOne).run()
-    this.recover(ALL, nowMs)
+    return this.recover(ALL, nowMs)
   }
 
   take ({ routes, owner, room }: TakeMessages, nowMs: number): Delivery[] {
@@ -155,13 +155,13 @@ export class InboxTable {
     return true
   }
 
-  recover (limit: number, nowMs: number): number {
+  recover (limit: number, nowMs: number): Recovered {
     const found = this.#prepare(lost).all(nowMs, limit)
     for (const columns of found) {
       const state = columns.holds === 1 ? 'held' : 'waiting'
       this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
     }
-    return found.length
+    return { count: found.length, held: found.filter(({ holds }) => holds === 1).map(heldOf) }
   }
 
   dueInMs (routes: readonly string[], nowMs: number): number | null {
@@ -221,14 +221,14 @@ export class InboxTable {
     )
   }
 
-  /** What was delivered is sent by nobody again: its bytes go. What was given up keeps them, for an operator's retry. */
+  /** What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps them, for an operator's retry. */
   #write (columns: Columns, to: { state: 'waiting' | 'delivered' | 'dead' | 'held', status: number | null, error: string | null, dueAtMs: number | null, answer: Uint8Array | null }, nowMs: number): void {
     const { state, status, error, dueAtMs, answer } = to
     const blocks = state === 'waiting' || (columns.stops === 1 && state !== 'delivered')
     const keepMs = (state === 'delivered' ? columns.keep_ms : columns.dead_keep_ms) as number
-    const [headers, body] = state === 'delivered' ? [NOTHING, NOTHING] : [columns.headers as Uint8Array, columns.body as Uint8Array]
+    const left = (name: 'target' | 'headers' | 'body') => state === 'delivered' ? NOTHING : columns[name] as Uint8Array
     const isOver = state !== 'waiting'
-    this.#prepare(end).run(state, columns.tries as number, status, error, blocks ? 1 : 0, dueAtMs, isOver ? nowMs : null, isOver ? nowMs + keepMs : null, answer, headers, body, columns.id as Uint8Array)
+    this.#prepare(end).run(state, columns.tries as number, status, error, blocks ? 1 : 0, dueAtMs, isOver ? nowMs : null, isOver ? nowMs + keepMs : null, answer, left('target'), left('headers'), left('body'), columns.id as Uint8Array)
     if (!blocks) this.#call(columns.group_id, nowMs)
   }
 
@@ -325,6 +325,10 @@ function detailOf (columns: Columns): MessageDetail {
     error: columns.error as string | null,
     answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer))
   }
+}
+
+function heldOf (columns: Columns): HeldMessage {
+  return { id: bytesOf(columns.id), route: columns.route as string, requestId: columns.request_id as string, attempt: columns.attempt as number, tries: columns.tries as number }
 }
 
 function bytesOf (value: SQLOutputValue | undefined): Buffer {

@@ -1,7 +1,7 @@
 /** The inbox in the embedded store, as the gateway's thread has it: what a message is on the wire, and which lane it takes. */
 import { encodeHeaders } from '../../core/codec.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, TakeMessages } from '../../ports.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
 import { columnsOfFate } from '../message-fate.ts'
 import type { Arrival, InboxCall, MessageCall } from './wire.ts'
 
@@ -34,7 +34,7 @@ export class SqliteInbox implements InboxStore {
 
   settle (token: DeliveryToken, fate: Fate): Promise<boolean> { return this.#lanes.settle({ op: 'messageSettle', token, fate: columnsOfFate(fate) }) }
 
-  recover (limit: number): Promise<number> { return this.#lanes.single({ op: 'messageRecover', limit }) }
+  recover (limit: number): Promise<Recovered> { return this.#lanes.single({ op: 'messageRecover', limit }) }
 
   dueInMs (routes: readonly string[]): Promise<number | null> { return this.#lanes.single({ op: 'messageDue', routes }) }
 

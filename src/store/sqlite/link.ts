@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads'
 import { StoreUnavailable } from '../../errors.ts'
 import { errorOf } from './faults.ts'
 import { packed, revived, type Call, type FromWorker, type ToWorker, type WorkerStart } from './wire.ts'
-import type { Lapsed } from '../../ports.ts'
+import type { Lapsed, Recovered } from '../../ports.ts'
 
 interface Waiting {
   readonly operation: string
@@ -15,7 +15,7 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
-export interface Opened { readonly link: Link, readonly installation: string, readonly lapsed: readonly Lapsed[] }
+export interface Opened { readonly link: Link, readonly installation: string, readonly lapsed: readonly Lapsed[], readonly recovered: Recovered }
 
 /** `.ts` in the sources, `.js` in the built package. */
 const WORKER_URL = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
@@ -27,7 +27,7 @@ export function openLink (start: WorkerStart): Promise<Opened> {
   return new Promise((resolve, reject) => {
     worker.once('error', reject)
     worker.once('message', (message: FromWorker) => {
-      if (message.kind === 'open') resolve({ link: new Link(worker), installation: message.installation, lapsed: revived(message.lapsed) })
+      if (message.kind === 'open') resolve({ link: new Link(worker), installation: message.installation, lapsed: revived(message.lapsed), recovered: revived(message.recovered) })
       else if (message.kind === 'failed') reject(errorOf(message.fault))
     })
   })

@@ -19,12 +19,12 @@ import { NO_WAKES } from '../inbox-wakes.ts'
 import { Lane } from '../lane.ts'
 import { openDirectory, type Directory } from './directory.ts'
 import { SqliteInbox } from './inbox.ts'
-import { openLink, type Link } from './link.ts'
+import { openLink, type Link, type Opened } from './link.ts'
 import { SqliteMarks } from './marks.ts'
 import type { Call, MarkWrite, MessageCall } from './wire.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
@@ -56,8 +56,7 @@ export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> 
   const { dataDir, exclusive, nowMs = Date.now } = options
   const directory = openDirectory(dataDir, exclusive)
   try {
-    const { link, installation, lapsed } = await openLink({ file: directory.file, nowMs: nowMs(), exclusive })
-    return new SqliteStore(link, directory, installation, lapsed, nowMs, options.meter)
+    return new SqliteStore(await openLink({ file: directory.file, nowMs: nowMs(), exclusive }), directory, nowMs, options.meter)
   } catch (error) {
     directory.release()
     throw error
@@ -69,6 +68,8 @@ export class SqliteStore implements RecordStore {
   readonly installation: string
   /** Records that a dead process had claimed and that are indeterminate since this start. */
   readonly lapsedAtStart: readonly Lapsed[]
+  /** Messages that it was delivering. */
+  readonly recoveredAtStart: Recovered
   readonly marks: SqliteMarks
   readonly inbox: SqliteInbox
   readonly wakes = NO_WAKES
@@ -83,11 +84,12 @@ export class SqliteStore implements RecordStore {
   #singles = 0
   #closing: Promise<void> | null = null
 
-  constructor (link: Link, directory: Directory, installation: string, lapsedAtStart: readonly Lapsed[], nowMs: () => number, meter: Pick<Meter, 'store'> | undefined) {
+  constructor ({ link, installation, lapsed, recovered }: Opened, directory: Directory, nowMs: () => number, meter: Pick<Meter, 'store'> | undefined) {
     this.#link = link
     this.#directory = directory
     this.installation = installation
-    this.lapsedAtStart = lapsedAtStart
+    this.lapsedAtStart = lapsed
+    this.recoveredAtStart = recovered
     this.#nowMs = nowMs
     this.#meter = meter
     this.#claims = this.#lane('claims', call => call.claim.id)

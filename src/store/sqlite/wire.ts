@@ -8,7 +8,7 @@ import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, Settlement, Token } from '../../core/record.ts'
 import type { LapseRows } from '../ledger.ts'
 import type { FateColumns } from '../message-fate.ts'
-import type { AuditEntry, Lapsed, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Resolution, TakeMessages } from '../../ports.ts'
+import type { AuditEntry, Lapsed, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Recovered, Resolution, TakeMessages } from '../../ports.ts'
 
 export type Call =
   | { readonly op: 'insert', readonly claim: Claim }
@@ -78,7 +78,7 @@ export interface Batch {
 export type ToWorker = Batch | { readonly kind: 'close' }
 
 export type FromWorker =
-  | { readonly kind: 'open', readonly installation: string, readonly lapsed: Lapsed[] }
+  | { readonly kind: 'open', readonly installation: string, readonly lapsed: Lapsed[], readonly recovered: Recovered }
   | { readonly kind: 'failed', readonly fault: Fault }
   | { readonly kind: 'results', readonly number: number, readonly results: unknown[] }
   | { readonly kind: 'fault', readonly number: number, readonly fault: Fault }

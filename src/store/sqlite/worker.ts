@@ -13,7 +13,7 @@ function serve (port: MessagePort, start: WorkerStart): void {
   const answer = (message: FromWorker) => { port.postMessage(message) }
   try {
     const database = new Database(start)
-    answer({ kind: 'open', installation: database.installation, lapsed: database.lapsedAtStart })
+    answer({ kind: 'open', installation: database.installation, lapsed: database.lapsedAtStart, recovered: database.recoveredAtStart })
     port.on('message', (first: ToWorker) => { work(database, port, first, answer) })
   } catch (error) {
     answer({ kind: 'failed', fault: carried(error) })
