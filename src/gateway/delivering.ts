@@ -35,7 +35,7 @@ export interface DeliveryEnd {
 export async function deliver (gateway: Gateway, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
   const before = fateBefore(delivery, route.idempotency.inbox)
   if (before !== null) {
-    tell(gateway, delivery, before, await settle(gateway, route, delivery, before), 0)
+    tell(gateway, delivery, before, await settle(gateway, route, delivery, before), null)
     noteEnd({ ended: null, againInMs: null })
     return
   }
@@ -57,7 +57,7 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
     const ours = sent.kind === 'unsent' && OURS.has(sent.code)
     const fate = ours ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const : judged(gateway, route, delivery, sent, ms)
     const settled = await settle(gateway, route, delivery, fate)
-    tell(gateway, delivery, fate, settled, ms)
+    tell(gateway, delivery, fate, settled, ours ? null : ms)
     noteEnd({ ended: ours ? null : endedAs(sent, fate, clock.wallMs()), againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null })
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
@@ -167,7 +167,8 @@ export function tellRecovered ({ meter, log }: Pick<World, 'meter' | 'log'>, { c
   }
 }
 
-function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number): void {
+/** `ms` null: it was not sent. */
+function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number | null): void {
   const { meter, log, deliveryLog } = gateway.world
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
   if (result !== 'abandoned') meter.delivery(route, result, ms)
@@ -183,7 +184,7 @@ function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, f
     status: fate.kind === 'held' ? null : fate.status,
     error: fate.kind === 'delivered' ? undefined : fate.error,
     inMs: fate.kind === 'again' ? fate.inMs : undefined,
-    ms: Math.round(ms)
+    ms: ms === null ? undefined : Math.round(ms)
   }
   switch (result) {
     case 'delivered':
