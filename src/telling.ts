@@ -93,7 +93,8 @@ export interface DeliveryLine {
   readonly error: string | undefined
   /** Until it is tried again. */
   readonly inMs: number | undefined
-  readonly ms: number
+  /** Absent: it was not sent. */
+  readonly ms: number | undefined
 }
 
 export interface DeliveryLog {

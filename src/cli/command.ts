@@ -39,6 +39,26 @@ export function readOptions (args: readonly string[], options: ParseArgsOptionsC
   }
 }
 
+/** One of a command's. */
+export interface Subcommand<Desk> {
+  readonly run: (desk: Desk) => Promise<number>
+  /** Options beside {@link CONFIG_OPTIONS}. */
+  readonly takes: readonly string[]
+}
+
+/** @throws StartError (exit 2) for an option that is another subcommand's: whoever gives it expects something of it. */
+export function onlyTaken ({ values }: Options, takes: readonly string[], name: string): void {
+  const stray = Object.keys(values).find((option) => !takes.includes(option) && !Object.hasOwn(CONFIG_OPTIONS, option))
+  if (stray !== undefined) throw new StartError(`--${stray} is not for ${name}.`, 2)
+}
+
+export const WIDER = 'a larger --limit or a narrower filter'
+
+/** On the terminal's side channel: what is read by programs stays as it is. `by`: what shows the rest. */
+export function tellWhereCutOff ({ err }: Terminal, found: number, { limit }: { readonly limit: number }, by = WIDER): void {
+  if (found === limit) err(`As many as --limit says (${limit}); there may be more, for ${by}.`)
+}
+
 export function textOption ({ values }: Options, name: string): string | undefined {
   const value = values[name]
   return typeof value === 'string' ? value : undefined

@@ -8,8 +8,8 @@ import type { Config } from '../config/config.ts'
 import { parseDuration } from '../config/units.ts'
 import { StartError } from '../errors.ts'
 import type { InboxStore, MessageAudit, MessageFilter } from '../ports.ts'
-import { CONFIG_OPTIONS, configFor, readOptions, required, textOption, whoAndWhy, wholeNumber } from './command.ts'
-import type { Command, Options, Terminal } from './command.ts'
+import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, required, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
+import type { Command, Options, Subcommand, Terminal } from './command.ts'
 import { messageJson, messageLine, messageLines, readMessageState, stateText } from './message-text.ts'
 import { openStores } from './open-stores.ts'
 import type { OpenStores } from './open-stores.ts'
@@ -47,11 +47,15 @@ const DISCARD: Change = { name: 'discard', done: 'is given up.', of: (inbox) => 
 /** Of those that can be changed at all. */
 const OPEN_STATES: readonly MessageState[] = ['waiting', 'held', 'dead']
 
-const SUBCOMMANDS: Readonly<Record<string, (desk: Desk) => Promise<number>>> = {
-  list: listMessages,
-  show: showMessage,
-  retry: async (desk) => changeMessages(desk, RETRY),
-  discard: async (desk) => changeMessages(desk, DISCARD)
+/** What narrows down which messages are meant. */
+const FILTER = ['route', 'state', 'key', 'older-than', 'limit'] as const
+const CHANGE = [...FILTER, 'all', 'json', 'who', 'why']
+
+const SUBCOMMANDS: Readonly<Record<string, Subcommand<Desk>>> = {
+  list: { run: listMessages, takes: [...FILTER, 'json'] },
+  show: { run: showMessage, takes: ['json'] },
+  retry: { run: async (desk) => changeMessages(desk, RETRY), takes: CHANGE },
+  discard: { run: async (desk) => changeMessages(desk, DISCARD), takes: CHANGE }
 }
 
 const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--older-than T] [--limit N] [--json]
@@ -90,13 +94,14 @@ examples:
 export function inboxWith (open: (config: Config) => Promise<Pick<OpenStores, 'inbox' | 'close'>>): Command {
   return {
     help: HELP,
-    run: async ([name, ...args], terminal) => {
-      const subcommand = name !== undefined && Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
+    run: async ([name = '', ...args], terminal) => {
+      const subcommand = Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
       if (subcommand === undefined) throw new StartError(`Say what to do: ${Object.keys(SUBCOMMANDS).join(', ')}.`, 2)
       const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
+      onlyTaken(options, subcommand.takes, `inbox ${name}`)
       const stores = await open(configFor(options, terminal.env))
       try {
-        return await subcommand({ options, inbox: stores.inbox, terminal })
+        return await subcommand.run({ options, inbox: stores.inbox, terminal })
       } finally {
         await stores.close()
       }
@@ -107,10 +112,11 @@ export function inboxWith (open: (config: Config) => Promise<Pick<OpenStores, 'i
 export const inbox: Command = inboxWith(openStores)
 
 async function listMessages ({ options, inbox, terminal }: Desk): Promise<number> {
-  if (options.values.all === true) throw new StartError('--all is for retry and discard; list shows as many as --limit says.', 2)
-  const found = await inbox.list(filterOf(options, LIST_DEFAULT))
+  const filter = filterOf(options, LIST_DEFAULT)
+  const found = await inbox.list(filter)
   found.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : messageLine(message)) })
   if (found.length === 0) terminal.err('No messages.')
+  tellWhereCutOff(terminal, found.length, filter)
   return 0
 }
 
@@ -128,7 +134,7 @@ async function changeMessages (desk: Desk, change: Change): Promise<number> {
 
 async function changeOne (desk: Desk, { name, done, of }: Change): Promise<number> {
   const { options, inbox, terminal } = desk
-  const stray = ['route', 'state', 'key', 'older-than', 'limit'].find((option) => textOption(options, option) !== undefined)
+  const stray = FILTER.find((option) => textOption(options, option) !== undefined)
   if (stray !== undefined || options.positionals.length === 0) throw new StartError(`Say which message: its id, as \`inbox list\` prints it; or --all with a filter, to ${name} all that it finds.`, 2)
   const audit = whoAndWhy(options)
   const before = await find(desk)
@@ -152,7 +158,7 @@ async function changeAll ({ options, inbox, terminal }: Desk, { name, done, of }
   const changed = await of(inbox)(filter, whoAndWhy(options))
   changed.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`) })
   if (changed.length === 0) terminal.err('No messages.')
-  else if (changed.length === filter.limit) terminal.err(`As many as --limit says (${filter.limit}); ${state === 'waiting' && name === 'retry' ? 'there may be more, for a larger --limit or a narrower filter' : 'there may be more, for the same command'}.`)
+  tellWhereCutOff(terminal, changed.length, filter, state === 'waiting' && name === 'retry' ? WIDER : 'the same command')
   return 0
 }
 

@@ -23,6 +23,7 @@ export async function resolveRecord (desk: Desk, record: RecordDetail): Promise<
   const status = wholeNumber(options, 'status', { min: 200, max: 599 })
   if (status === undefined) throw new StartError('--status is needed: the status of the answer that the upstream gave.', 2)
   const consumed = options.values.consumed === true
+  if (consumed && (options.values.header !== undefined || options.values['body-file'] !== undefined)) throw new StartError('--consumed keeps the status alone: without it --header and --body-file are kept.', 2)
   const resolution: Resolution = {
     token: tokenOf(options, record),
     outcome: consumed ? 'consumed' : 'completed',

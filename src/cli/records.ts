@@ -7,8 +7,8 @@ import type { RecordDetail } from '../core/record.ts'
 import type { Config } from '../config/config.ts'
 import { StartError } from '../errors.ts'
 import type { RecordFilter } from '../ports.ts'
-import { CONFIG_OPTIONS, configFor, readOptions, textOption, wholeNumber } from './command.ts'
-import type { Command, Options, Terminal } from './command.ts'
+import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, tellWhereCutOff, textOption, wholeNumber } from './command.ts'
+import type { Command, Options, Subcommand, Terminal } from './command.ts'
 import { openStores } from './open-stores.ts'
 import type { OpenStores } from './open-stores.ts'
 import { deleteRecord, releaseRecord, resolveRecord } from './record-changes.ts'
@@ -39,12 +39,14 @@ const OPTIONS = {
 /** What a subcommand works with. */
 export interface Desk { readonly options: Options, readonly stores: OpenStores, readonly config: Config, readonly terminal: Terminal }
 
-const SUBCOMMANDS: Readonly<Record<string, (desk: Desk) => Promise<number>>> = {
-  list: listRecords,
-  show: showRecord,
-  resolve: async (desk) => resolveRecord(desk, await find(desk)),
-  release: async (desk) => releaseRecord(desk, await find(desk)),
-  delete: async (desk) => deleteRecord(desk, await find(desk))
+const CHANGE = ['owner', 'attempt', 'who', 'why']
+
+const SUBCOMMANDS: Readonly<Record<string, Subcommand<Desk>>> = {
+  list: { run: listRecords, takes: ['key', 'route', 'state', 'limit', 'json'] },
+  show: { run: showRecord, takes: ['json'] },
+  resolve: { run: async (desk) => resolveRecord(desk, await find(desk)), takes: [...CHANGE, 'status', 'header', 'body-file', 'consumed', 'retention'] },
+  release: { run: async (desk) => releaseRecord(desk, await find(desk)), takes: [...CHANGE, 'retention'] },
+  delete: { run: async (desk) => deleteRecord(desk, await find(desk)), takes: CHANGE }
 }
 
 export const records: Command = {
@@ -81,23 +83,26 @@ examples:
   run: runRecords
 }
 
-async function runRecords ([name, ...args]: readonly string[], terminal: Terminal): Promise<number> {
-  const subcommand = name !== undefined && Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
+async function runRecords ([name = '', ...args]: readonly string[], terminal: Terminal): Promise<number> {
+  const subcommand = Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
   if (subcommand === undefined) throw new StartError(`Say what to do: ${Object.keys(SUBCOMMANDS).join(', ')}.`, 2)
   const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
+  onlyTaken(options, subcommand.takes, `records ${name}`)
   const config = configFor(options, terminal.env)
   const stores = await openStores(config)
   try {
-    return await subcommand({ options, stores, config, terminal })
+    return await subcommand.run({ options, stores, config, terminal })
   } finally {
     await stores.close()
   }
 }
 
 async function listRecords ({ options, stores, terminal }: Desk): Promise<number> {
-  const found = await stores.records.list(filterOf(options))
+  const filter = filterOf(options)
+  const found = await stores.records.list(filter)
   found.forEach((record) => { terminal.out(options.values.json === true ? recordJson(record) : recordLine(record)) })
   if (found.length === 0) terminal.err('No records.')
+  tellWhereCutOff(terminal, found.length, filter)
   return 0
 }
 

@@ -81,10 +81,12 @@ function resolveSource (source: Source, { env, flags, name, base }: Surroundings
   const schema = ConfigSchema as unknown as SchemaNode
   const early = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
   const origins = override(tree, schema, env)
-  early.push(...applyFlags(tree, flags, origins), ...readSecretFiles(tree, base), ...takeLater(tree))
+  const secrets = readSecretFiles(tree, base)
+  early.push(...applyFlags(tree, flags, origins), ...secrets.mistakes, ...takeLater(tree))
   early.push(...spreadPresets(tree))
   spreadProfiles(tree)
-  const mistakes = [...early, ...mistakesOf(tree, base)]
+  const unread = new Set(secrets.unread.map(pathText))
+  const mistakes = [...early, ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path)))]
   if (mistakes.length > 0) throw new ConfigInvalid(placed(mistakes, source, origins))
   return { config: configOf(tree as ConfigFile, name, base), effective: tree as ConfigFile }
 }

@@ -34,19 +34,34 @@ function secretsOf (tree: unknown): readonly Path[] {
 
 const VERIFY_SECRETS = ['secret', 'previousSecret'] as const
 
+export interface SecretsRead {
+  readonly mistakes: readonly Mistake[]
+  /** Members that their files do not give: to say that they are missing as well would be untrue. */
+  readonly unread: readonly Path[]
+}
+
 /** Replaces every `…File` in `tree`, in place. `base`: what relative names are relative to. */
-export function readSecretFiles (tree: unknown, base: string): Mistake[] {
-  return secretsOf(tree).flatMap((path) => {
+export function readSecretFiles (tree: unknown, base: string): SecretsRead {
+  const mistakes: Mistake[] = []
+  const unread: Path[] = []
+  for (const path of secretsOf(tree)) {
     const pathOfFile = [...path.slice(0, -1), `${String(path.at(-1))}File`]
     const file = valueAt(tree, pathOfFile)
-    if (typeof file !== 'string') return []
-    if (valueAt(tree, path) !== undefined) return [mistake(pathOfFile, `stands beside ${String(path.at(-1))}: give one of the two`, 'key')]
+    if (typeof file !== 'string') continue
+    if (valueAt(tree, path) !== undefined) {
+      mistakes.push(mistake(pathOfFile, `stands beside ${String(path.at(-1))}: give one of the two`, 'key'))
+      continue
+    }
     removeAt(tree, pathOfFile)
     const secret = readSecret(resolve(base, file))
-    if ('wrong' in secret) return [mistake(pathOfFile, secret.wrong)]
-    putAt(tree, path, secret.text)
-    return []
-  })
+    if ('text' in secret) {
+      putAt(tree, path, secret.text)
+      continue
+    }
+    mistakes.push(mistake(pathOfFile, secret.wrong))
+    unread.push(path)
+  }
+  return { mistakes, unread }
 }
 
 function readSecret (file: string): { text: string } | { wrong: string } {

@@ -5,8 +5,8 @@
  * - `application/cloudevents-batch+json`: each item as `application/cloudevents+json`. Always; one item is taken out too.
  * - an array that Event Grid delivers (`aeg-event-type: Notification`), whatever its media type: each item as an array of one. One
  *   alone: as it came.
- * - an object whose one member is `Records`, an array (SQS, SNS, S3, Kinesis): each item as `{"Records":[item]}`. One alone:
- *   as it came.
+ * - an object whose one member is `Records`, an array (SQS, SNS, S3, Kinesis), whatever its media type (SNS says text/plain): each
+ *   item as `{"Records":[item]}`. One alone: as it came.
  * - any other array under a JSON media type: each item, which then is the body. Always.
  *
  * Everything else is one event. What is a batch by its shape and cannot be taken apart is refused: one identity for several
@@ -38,7 +38,7 @@ export function splitBatch (rawHeaders: RawHeaders, body: Buffer): Batch {
   if (body.length > BATCH_BYTES_MAX) return bad(format, `The batch is larger than ${BATCH_BYTES_MAX} bytes. Send smaller ones.`)
   const contentType = itemsType(rawHeaders)
   const read = format === 'cloudevents' && !EVENT_TYPE.test(contentType ?? '') ? null : readItems(body, format)
-  if (read === 'too-deep') return format === 'records' && !RECORDS.test(body.toString('latin1', 0, START_BYTES)) ? SINGLE : bad(format, `The batch is nested deeper than ${DEPTH_MAX} levels. Send its events one by one.`)
+  if (read === 'too-deep') return format === 'records' && !beginsAsRecords(body) ? SINGLE : bad(format, `The batch is nested deeper than ${DEPTH_MAX} levels. Send its events one by one.`)
   const detail = read === null ? (format === 'cloudevents' ? 'The batch of CloudEvents is no JSON array under application/cloudevents-batch+json.' : null) : refusalOf(read, format)
   if (detail !== null) return bad(format, detail)
   if (read === null || read.items.length === 0 || (read.items.length === 1 && ALONE_AS_IT_CAME.has(format))) return SINGLE
@@ -72,24 +72,46 @@ const EVENT_TYPE = /^application\/cloudevents\+json[ \t]*(?:;|$)/
 function formatOf (rawHeaders: RawHeaders, body: Buffer): BatchFormat | null {
   const type = headerValue(rawHeaders, 'content-type')?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   if (type.startsWith('application/cloudevents-batch')) return 'cloudevents'
-  const isJson = type === 'application/json' || type === 'text/json' || type.endsWith('+json')
-  const start = body.toString('latin1', 0, START_BYTES)
-  if (/^[ \t\n\r]*\[/.test(start)) return arrayFormat(rawHeaders) ?? (isJson && headerValue(rawHeaders, 'aeg-event-type') === null ? 'array' : null)
-  if (!isJson) return null
-  // What is too large to be read is a batch if it begins as one.
-  const records = body.length > BATCH_BYTES_MAX ? RECORDS.test(start) : body.includes('"Records"')
-  return records ? 'records' : null
+  switch (body[firstOf(body)]) {
+    case OPENS_ARRAY: return arrayFormat(rawHeaders, type)
+    // Keys are looked for in it whatever its media type, and so are its events.
+    case OPENS_OBJECT: return mayBeRecords(body) ? 'records' : null
+    default: return null
+  }
 }
 
 /** Event Grid says of every delivery what it is, and its key is looked for whatever the media type. What else it sends is no notification: nothing of it is an event. */
-function arrayFormat (rawHeaders: RawHeaders): BatchFormat | null {
+function arrayFormat (rawHeaders: RawHeaders, type: string): BatchFormat | null {
   const [event, ...others] = headerLines(rawHeaders, 'aeg-event-type')
-  return others.length === 0 && event?.trim().toLowerCase() === 'notification' ? 'eventgrid' : null
+  if (others.length === 0 && event?.trim().toLowerCase() === 'notification') return 'eventgrid'
+  const isJson = type === 'application/json' || type === 'text/json' || type.endsWith('+json')
+  return isJson && event === undefined ? 'array' : null
 }
 
-/** Enough for the space that somebody may have put before the first bracket. */
+/** What is too large to be read is a batch if it begins as one. */
+function mayBeRecords (body: Buffer): boolean {
+  return body.length > BATCH_BYTES_MAX ? beginsAsRecords(body) : body.includes('"Records"') || body.includes(ESCAPED_LETTER)
+}
+
+function beginsAsRecords (body: Buffer): boolean {
+  const first = firstOf(body)
+  return RECORDS.test(body.toString('latin1', first, first + START_BYTES))
+}
+
+/** Where a JSON text begins. No byte order mark does: no value is looked for in what stands behind one. */
+function firstOf (body: Buffer): number {
+  let at = 0
+  while (at < BATCH_BYTES_MAX && BLANK.has(body[at])) at++
+  return at
+}
+
+const BLANK: ReadonlySet<number | undefined> = new Set(Buffer.from(' \t\n\r'))
+const [OPENS_ARRAY, OPENS_OBJECT] = Buffer.from('[{')
+/** Any of those in `Records` may be written so. */
+const ESCAPED_LETTER = '\\u00'
+/** Enough for the space that somebody may have put between the first bracket and the second. */
 const START_BYTES = 1_024
-const RECORDS = /^[ \t\n\r]*\{[ \t\n\r]*"Records"[ \t\n\r]*:[ \t\n\r]*\[/
+const RECORDS = /^\{[ \t\n\r]*"Records"[ \t\n\r]*:[ \t\n\r]*\[/
 
 /** The item's own bytes: the text was UTF-8, so it is again. */
 function bodyOf (item: string, format: BatchFormat): Buffer {

@@ -65,13 +65,17 @@ export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['n
   const batch = splitBatch(request.rawHeaders, body)
   if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
   if (batch.kind === 'bad') return refused(rejected('bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
-  if (policy.batch === 'refuse') return refused(rejected('key-invalid', `The request holds ${batch.items.length} events, which have no identity together. Send them one by one. ${NONE_ACCEPTED}`))
+  if (policy.batch === 'refuse') return refused(rejected('key-invalid', `${togetherText(batch.items.length)} ${NONE_ACCEPTED}`))
   return messagesOf(request, batch.items, nowMs)
 }
 
-/** Where arrays are not taken apart, one that no sender of events makes is a document like any other. */
-function holdsEvents (batch: Exclude<Batch, { kind: 'single' }>): boolean {
-  return batch.format !== 'array' && (batch.kind === 'bad' || batch.items.length > 1)
+/** Where arrays are not taken apart, one that no sender of events makes is a document like any other. A batch by its media type is one with one event too. */
+function holdsEvents ({ format }: Exclude<Batch, { kind: 'single' }>): boolean {
+  return format !== 'array'
+}
+
+function togetherText (events: number): string {
+  return events === 1 ? 'The request is a batch, though it holds one event. Send events one by one, under the media type of one.' : `The request holds ${events} events, which have no identity together. Send them one by one.`
 }
 
 function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Keyed['nowMs']): Split {

@@ -96,7 +96,8 @@ function deliveryText (line: DeliveryLine, base: string): string {
     `,"result":"${line.result}","status":${line.status}` +
     (line.error === undefined ? '' : `,"error":${quoted(line.error)}`) +
     (line.inMs === undefined ? '' : `,"inMs":${line.inMs}`) +
-    `,"ms":${line.ms},"msg":"${line.result === 'delivered' ? 'message delivered' : 'message not delivered; it will be tried again'}"}\n`
+    (line.ms === undefined ? '' : `,"ms":${line.ms}`) +
+    `,"msg":"${line.result === 'delivered' ? 'message delivered' : 'message not delivered; it will be tried again'}"}\n`
 }
 
 function timed (name: string, ms: number | undefined): string {

@@ -74,6 +74,24 @@ test('list finds messages by route, state, key and age, oldest first, and shows 
   assert.deepEqual(await desk.say('list', '--route', 'other'), { exitCode: 0, out: '', err: 'No messages.' })
 })
 
+test('list says when there may be more than it shows, and how to see it', async () => {
+  const desk = new Desk()
+  for (let count = 0; count < 51; count++) await desk.accept(`e-${count}`)
+  const said = 'there may be more, for a larger --limit or a narrower filter.'
+  for (const [args, shown, err] of [[[], 50, `As many as --limit says (50); ${said}`], [['--json'], 50, `As many as --limit says (50); ${said}`], [['--limit', '7'], 7, `As many as --limit says (7); ${said}`], [['--limit', '52'], 51, '']] as const) {
+    const list = await desk.say('list', ...args)
+    assert.deepEqual([list.exitCode, list.out.split('\n').length, list.err], [0, shown, err], args.join(' '))
+  }
+})
+
+test('an option that a subcommand does not take is said to be none of its own', async () => {
+  const desk = new Desk()
+  const id = text(await desk.leave('e-1', DEAD))
+  for (const [args, err] of [[['show', id, '--state', 'dead'], '--state is not for inbox show.'], [['show', id, '--why', 'x'], '--why is not for inbox show.'], [['list', '--all'], '--all is not for inbox list.'], [['list', '--who', 'ada'], '--who is not for inbox list.']] as const) {
+    assert.deepEqual(await desk.say(...args), { exitCode: 2, out: '', err }, args.join(' '))
+  }
+})
+
 test('show tells everything but bodies and credentials, with the last answer', async () => {
   const desk = new Desk()
   const id = await desk.leave('e-1', DEAD)

@@ -36,6 +36,16 @@ test('list finds records by key, route and state, newest first, and shows no bod
   assert.deepEqual([owner, state, bodyBytes], [Buffer.alloc(16, 'order-2').toString('hex'), 'completed', 15])
 })
 
+test('list says when there may be more than it shows, and how to see it', async (t) => {
+  const { store, at } = await gateway(t)
+  for (const key of ['order-1', 'order-2']) await leave(store, key, 'completed')
+  for (const json of [[], ['--json']]) {
+    const cut = await say(['records', 'list', '--limit', '1', ...json, ...at])
+    assert.deepEqual([cut.exitCode, cut.out.split('\n').length, cut.err], [0, 1, 'As many as --limit says (1); there may be more, for a larger --limit or a narrower filter.'])
+    assert.equal((await say(['records', 'list', '--limit', '3', ...json, ...at])).err, '')
+  }
+})
+
 test('show tells owner and attempt, by an id in base64url or hex', async (t) => {
   const { store, at } = await gateway(t)
   const { id, owner } = await leave(store, 'order-1', 'indeterminate')
@@ -137,6 +147,22 @@ test('what is missing or malformed is exit 2 and changes nothing', async (t) => 
   ]) {
     assert.equal((await say(['records', ...args, ...at])).exitCode, 2, args.join(' '))
   }
+  assert.equal((await store.look(token.id))?.state, 'indeterminate')
+})
+
+test('an option that a subcommand does not take is exit 2 and changes nothing', async (t) => {
+  const { store, at } = await gateway(t)
+  const token = await leave(store, 'order-1', 'indeterminate')
+  const id = token.id.toString('base64url')
+  for (const args of [
+    ['list', '--owner', 'x'], ['show', id, '--state', 'claimed'], ['show', id, '--why', 'x'], ['resolve', ...named(token), '--status', '200', '--json', ...WHY], ['release', ...named(token), '--status', '200', ...WHY],
+    ['release', ...named(token), '--consumed', ...WHY], ['delete', ...named(token), '--retention', '1h', ...WHY]
+  ]) {
+    const { exitCode, err } = await say(['records', ...args, ...at])
+    assert.equal(exitCode, 2, args.join(' '))
+    assert.match(err, new RegExp(`--[a-z]+ is not for records ${args[0]}\\.`))
+  }
+  assert.equal((await say(['records', 'resolve', ...named(token), '--status', '200', '--consumed', '--header', 'A: b', ...WHY, ...at])).exitCode, 2)
   assert.equal((await store.look(token.id))?.state, 'indeterminate')
 })
 

@@ -80,6 +80,8 @@ test('a secret file that is not there, is empty, or stands beside its value is a
   const world = new ConfigWorld(t)
   world.write('empty', '\n')
   assert.match(world.complaints(fileWith({ rest: 'admin: { tokenFile: nowhere }' })).join(), /admin\.tokenFile: .*nowhere cannot be read \(ENOENT\)/)
+  // Nor is it said to be missing what the file says where to find.
+  for (const store of ['postgres', 'redis']) assert.match(world.complaints(fileWith({ rest: `stores: { ${store}: { urlFile: nowhere } }` })).join('\n'), new RegExp(`^stores\\.${store}\\.urlFile: .*nowhere cannot be read \\(ENOENT\\)$`))
   assert.match(world.complaints(fileWith({ rest: 'admin: { tokenFile: empty }' })).join(), /empty is empty/)
   assert.match(world.complaints(fileWith({ rest: 'admin: { tokenFile: empty, token: 0123456789abcdef }' })).join(), /stands beside token/)
 })

@@ -62,6 +62,8 @@ const WRONG: ReadonlyArray<readonly [what: string, verify: string, complaint: Re
   ['only the secret before it', 'scheme: github, previousSecret: hunter2', new RegExp(`^${HERE}\\.secret: is missing`)],
   ['an empty secret', 'scheme: github, secret: ""', new RegExp(`^${HERE}\\.secret: must NOT have fewer than 1`)],
   ['a secret twice', 'scheme: github, secret: hunter2, previousSecret: hunter2', new RegExp(`^${HERE}\\.previousSecret: is the same as secret$`)],
+  ['a file of the secret that is not there', 'scheme: github, secretFile: nowhere', new RegExp(`^${HERE}\\.secretFile: .*nowhere cannot be read \\(ENOENT\\)$`)],
+  ['a file of the one before it that is not there', 'scheme: github, secret: hunter2, previousSecretFile: nowhere', new RegExp(`^${HERE}\\.previousSecretFile: .*nowhere cannot be read \\(ENOENT\\)$`)],
   ['a secret and its file', 'scheme: github, secret: hunter2, secretFile: nowhere', new RegExp(`^${HERE}\\.secretFile: stands beside secret: give one of the two$`)],
   ['a scheme that nobody knows', 'scheme: gitlab, secret: hunter2', new RegExp(`^${HERE}\\.scheme: `)],
   ['a Standard Webhooks secret that is no Base64', 'scheme: standard-webhooks, secret: "whsec_hunter2!"', new RegExp(`^${HERE}\\.secret: is no Standard Webhooks secret: whsec_ and the Base64 of 24 to 75 bytes\\. Where`)],

@@ -47,6 +47,18 @@ describe('what is taken apart', () => {
     assert.equal(bodiesOf(JSON_TYPE, `{"Records":[${ONE}]}`), 'single')
   })
 
+  test('Records under any media type, or none, however they are spelled: SNS and those who post a form say something else than JSON', () => {
+    const spelled = [`{"Records":[${ONE},${TWO}]}`, `\n{"\\u0052ecord\\u0073":[${ONE},${TWO}]}`, `${' '.repeat(5_000)}{"Records":[${ONE},${TWO}]}`]
+    for (const type of [['Content-Type', 'text/plain; charset=UTF-8'], ['Content-Type', 'application/x-www-form-urlencoded'], ['Content-Type', 'application/octet-stream'], []]) {
+      for (const body of spelled) assert.deepEqual(bodiesOf(type, body), [`{"Records":[${ONE}]}`, `{"Records":[${TWO}]}`])
+      assert.equal(bodiesOf(type, `{"Records":[${ONE}]}`), 'single')
+    }
+  })
+
+  test('an array behind any amount of space', () => {
+    assert.deepEqual(bodiesOf(GRID, `${' \n'.repeat(5_000)}[${ONE},${TWO}]`), [`[${ONE}]`, `[${TWO}]`])
+  })
+
   test('any other array of objects: each object alone', () => {
     for (const type of ['application/json', 'text/json; charset=utf-8', 'application/vnd.shop+json']) assert.deepEqual(bodiesOf(['Content-Type', type], `[${ONE},${TWO}]`), [ONE, TWO])
     assert.deepEqual(bodiesOf(JSON_TYPE, `[${ONE}]`), [ONE])
@@ -68,6 +80,10 @@ describe('what is one', () => {
     ['what goes on behind its end', JSON_TYPE, `[${ONE}] ${TWO}`],
     ['what is not UTF-8', JSON_TYPE, Buffer.from([0x5b, 0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d, 0x5d])],
     ['an object that is too deep, with Records in it', JSON_TYPE, `{"a":${DEEP},"Records":[${ONE},${TWO}]}`],
+    ['Records in a text that is no JSON', ['Content-Type', 'text/plain'], `{"Records":[${ONE},${TWO}]`],
+    ['a form with Records in it', ['Content-Type', 'application/x-www-form-urlencoded'], `payload={"Records":[${ONE},${TWO}]}`],
+    ['Records behind a byte order mark, where no key is looked for either', JSON_TYPE, `\ufeff{"Records":[${ONE},${TWO}]}`],
+    ['a text that is too deep, with Records in it', ['Content-Type', 'text/plain'], `{"a":${DEEP},"Records":[${ONE},${TWO}]}`],
     ['a text that is too deep', ['Content-Type', 'text/plain'], `[${DEEP}]`],
     ['nothing', JSON_TYPE, '']
   ]
@@ -82,6 +98,7 @@ describe('what is refused', () => {
     ['a list of numbers', JSON_TYPE, '[1,2]', /^Item 0 of the batch is no object\.$/],
     ['a record that is no object', JSON_TYPE, `{"Records":[${ONE},null]}`, /^Item 1 of the batch is no object\.$/],
     ['Records with something beside them', JSON_TYPE, `{"Records":[${ONE},${TWO}],"page":1}`, /something beside its Records/],
+    ['Records with something beside them, in a text', ['Content-Type', 'text/plain'], `{"Records":[${ONE},${TWO}],"page":1}`, /something beside its Records/],
     ['Records twice', JSON_TYPE, `{"Records":[${ONE}],"Records":[${TWO}]}`, /Records twice/],
     ['Records twice, spelled in two ways', JSON_TYPE, `{"Records":[${ONE}],"\\u0052ecords":[${TWO}]}`, /Records twice/],
     ['an empty batch of CloudEvents', EVENTS, '[]', /^The batch is empty\.$/],
@@ -94,7 +111,8 @@ describe('what is refused', () => {
     ['too many items', JSON_TYPE, many(BATCH_ITEMS_MAX + 1), /more than 1000 items/],
     ['too many bytes of an array', JSON_TYPE, long, /larger than 1048576 bytes/],
     ['too many bytes of CloudEvents', EVENTS, long, /larger than 1048576 bytes/],
-    ['too many bytes of Records', JSON_TYPE, `{ "Records": ${long}}`, /larger than 1048576 bytes/]
+    ['too many bytes of Records', JSON_TYPE, `{ "Records": ${long}}`, /larger than 1048576 bytes/],
+    ['too many bytes of Records, in a text', ['Content-Type', 'text/plain'], `${' '.repeat(5_000)}{ "Records": ${long}}`, /larger than 1048576 bytes/]
   ]
   for (const [what, headers, body, said] of BAD) test(what, () => { assert.match(String(bodiesOf(headers, body)), said) })
 

@@ -121,12 +121,13 @@ test('not found twice, after the first sending is certainly over: the key is fre
   let working = true
   const upstream = await startLedger(t, socket => { reply(socket, '404 Not Found') }, socket => { if (working) socket.resetAndDestroy(); else reply(socket, '201 Created', '{"id":"ch_2"}') })
   const setting = await start(t, upstream)
+  // Before it can become unknown: how long its client takes to hear of that is the machine's affair.
+  const askedAt = performance.now()
   await setting.ask()
-  const unknownAt = performance.now()
   await becomes(setting, 'released')
-  const tookMs = performance.now() - unknownAt
+  const tookMs = performance.now() - askedAt
   assert.ok(tookMs >= QUARANTINE_MS + CONFIRM_MS - 20, `freed after ${tookMs} ms`)
-  const counted = upstream.asked.filter(({ atMs }) => atMs - unknownAt >= QUARANTINE_MS - 5)
+  const counted = upstream.asked.filter(({ atMs }) => atMs - askedAt >= QUARANTINE_MS - 5)
   assert.ok(counted.length >= 2)
   assert.ok((counted.at(-1)?.atMs ?? 0) - (counted[0]?.atMs ?? 0) >= CONFIRM_MS - 5)
   working = false

@@ -125,6 +125,23 @@ for (const sender of SENDERS) {
   })
 }
 
+for (const [what, headers] of [['as text', { 'Content-Type': 'text/plain; charset=UTF-8' }], ['as a form', { 'Content-Type': 'application/x-www-form-urlencoded' }], ['without a media type', {}]] as const) {
+  test(`Records ${what}: none is lost that comes beside one that is known`, async t => {
+    const sqs = SENDERS[2] as Sender
+    const { event, together, alone } = sqs
+    const { world, send } = await senderOf(t, { ...sqs, headers })
+    for (const batch of [['1', '2'], ['1', '3']]) assert.equal((await send(together(...batch.map(event)))).status, 202)
+    assert.deepEqual(await bodies(world), ['1', '2', '3'].map(id => alone(event(id))))
+  })
+
+  test(`Records ${what}: refused where a route does not take batches apart`, async t => {
+    const sqs = SENDERS[2] as Sender
+    const { world, send } = await senderOf(t, { ...sqs, headers }, { inbox: { batch: 'refuse' } })
+    const refused = await send(sqs.together(sqs.event('1'), sqs.event('2')))
+    assert.deepEqual([refused.status, refused.json.code, await world.messages()], [400, 'key-invalid', []])
+  })
+}
+
 test('a batch is signed as a whole, and ordered by its events', async t => {
   const order = { kind: 'json', pointer: readPointer('/group') ?? [], written: '/group' } as const
   const world = await startInbox(t, { inbox: { batch: 'split', verify: VERIFY, order }, policy: keyFrom('json:/id') })

@@ -91,6 +91,16 @@ test('Event Grid under another media type is a batch all the same, and never pas
   assert.match(refusal(split(t, body, { ...asking, batch: 'refuse' })), /^key-invalid: The request holds 2 events/)
 })
 
+test('a batch is refused as one, not for a key that each of its events has', t => {
+  for (const headers of [EVENTS, GRID, JSON_TYPE]) {
+    const body = headers === JSON_TYPE ? '{"Records":[{"id":"1"},{"id":"2"}]}' : '[{"id":"1"},{"id":"2"}]'
+    assert.match(refusal(split(t, body, { from: 'json:/id', headers, batch: 'refuse' })), /^key-invalid: The request holds 2 events/)
+  }
+  // Its media type says so, however many there are; what the others send of one is one event as it always comes.
+  assert.match(refusal(split(t, '[{"id":"1"}]', { from: 'json:/id', headers: EVENTS, batch: 'refuse' })), /^key-invalid: The request is a batch, though it holds one event\./)
+  assert.equal(split(t, '[{"id":"1"}]', { from: 'json:/0/id', headers: GRID, batch: 'refuse' }).kind, 'one')
+})
+
 test('one event with a key of its own and two contents is refused, where contents are compared', t => {
   const body = '[{"id":"1","n":1},{"id":"2"},{"id":"1","n":2}]'
   const asking = { from: 'json:/id', headers: JSON_TYPE }
