@@ -18,11 +18,12 @@ function routeLine ({ name, match, upstream, idempotency }: Route): string {
   const host = match.host === null ? '' : `${match.host} `
   const what = idempotency === null
     ? 'passes through'
-    : `${wayOf(idempotency)}, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}, unknown: ${idempotency.unknown}${idempotency.key.required ? ', key required' : ''}`
+    : `${wayOf(idempotency)}, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}${idempotency.drop === null ? `, unknown: ${idempotency.unknown}` : ''}${idempotency.key.required ? ', key required' : ''}`
   return `${name}: ${methods} ${host}${match.path} -> ${upstream.origin}, ${what}`
 }
 
-function wayOf ({ inbox, inboxFor }: IdempotencyPolicy): string {
+function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
+  if (drop !== null) return 'drop'
   if (inbox === null) return 'guarded'
   return inboxFor === 'all' ? 'inbox' : 'guarded, inbox for those who ask'
 }

@@ -8,6 +8,7 @@ test('the start says of every route which way its requests go', (t) => {
   for (const [policy, said] of [
     ['{}', 'guarded, profile api, scope credential, unknown: hold'],
     ['{ mode: inbox, profile: relay, key: { required: true } }', 'inbox, profile relay, scope credential, unknown: retry, key required'],
+    ['{ mode: drop, profile: relay }', 'drop, profile relay, scope credential'],
     ['{ async: allowed }', 'guarded, inbox for those who ask, profile api, scope credential, unknown: hold']
   ] as const) {
     const lines = banner(world.load(fileWith({ policy })).config, ['sqlite'], 'http://a', 'http://b')
