@@ -75,7 +75,7 @@ test('what was held up on the network is judged by when it was sent', () => {
 })
 
 test('an answer that took too long breaks I8, unless its gateway was frozen meanwhile', () => {
-  const events = [asked('a', 0), told('a', 30_000, {})]
+  const events = [asked('a', 0), told('a', 20_000, {})]
   assert.deepEqual(found({ events }), ['I8'])
   assert.deepEqual(found({ events, incarnations: process([{ fromMs: 1_000, untilMs: 6_000 }]) }), [])
 })

@@ -53,7 +53,7 @@ const SEEN_LATE_MS = 250
 /** A process that was frozen between its check and its write, writes when it is woken: for so long it is excused. */
 const WOKEN_MS = 500
 /** answerWithin, a claim, E6's patience; and a machine with two cores for all of this. */
-const ANSWER_MS_MAX = ANSWER_WITHIN_MS + CLAIM_TIMEOUT_MS + 3_000 + 20_000
+const ANSWER_MS_MAX = ANSWER_WITHIN_MS + CLAIM_TIMEOUT_MS + 3_000 + 10_000
 
 export function judge (evidence: Evidence): Judgement {
   const sendings = sendingsOf(evidence)
