@@ -4,6 +4,7 @@
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
 import { DOOR_BREAKS } from './door.ts'
+import { HOP_BREAKS } from './hops.ts'
 import { INBOX } from './inbox.ts'
 import { INBOX_LIE_BREAKS } from './inbox-lies.ts'
 import { INBOX_RULE_BREAKS } from './inbox-rules.ts'
@@ -37,6 +38,7 @@ export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
   ...DOOR_BREAKS,
+  ...HOP_BREAKS,
   ...INBOX,
   ...INBOX_LIE_BREAKS,
   ...INBOX_STORE_BREAKS,
