@@ -298,7 +298,10 @@ export type UpstreamResult =
 
 export interface Sending {
   readonly result: Promise<UpstreamResult>
-  /** Ends it: unsent if the last point before sending was not passed (and then never will be), else lost. */
+  /**
+   * Ends it: unsent if the last point before sending was not passed (and then never will be), else lost. `timedOut`: what has
+   * come from the upstream by then is read first, and an answer that is whole is the result.
+   */
   cancel: (code: string, timedOut: boolean) => void
 }
 

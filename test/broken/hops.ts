@@ -29,6 +29,15 @@ export const HOP_ROWS: readonly FaultRow[] = [
     client: 'the answer as it came, marked; retries `outcome-unknown`',
     test: ['gateway/hops.test.ts', 'a 520 of Cloudflare passes as it came'],
     breaks: 'codes-are-kept'
+  },
+  {
+    fault: 'process paused beyond `upstream.timeout`',
+    moment: 'the answer is in the socket when the late timer is called',
+    seen: '1',
+    record: 'completed',
+    client: 'the answer',
+    test: ['gateway/late-timer.test.ts', 'an answer that lies in the socket when a late timer is called is the result'],
+    breaks: 'late-timers-abort'
   }
 ]
 
@@ -50,5 +59,11 @@ export const HOP_BREAKS: readonly Break[] = [
     does: "keeps the statuses that only hops give as the application's own",
     breaks: ['E4'],
     patches: [{ file: 'core/disposition.ts', find: "return isCodeOfHop(answer.status) ? BY_CODE[writerOf(answer, hops)] : 'keep'", replace: "return 'keep'" }]
+  },
+  {
+    name: 'late-timers-abort',
+    does: 'ends a sending by its timer without a look at the socket',
+    breaks: ['E4'],
+    patches: [{ file: 'upstream/sender.ts', find: 'if (!timedOut || !this.#started) return this.#cancelNow(code, timedOut)', replace: 'return this.#cancelNow(code, timedOut)' }]
   }
 ]
