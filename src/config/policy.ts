@@ -131,7 +131,7 @@ function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstream }: O
     inFlight: { waitMs: ms(file.inFlight.wait), status: file.inFlight.status },
     answerWithinMs: ms(file.answerWithin),
     unknown: file.unknown,
-    probe: file.probe === undefined ? null : probeOf(file.probe, upstream.timeoutMs),
+    probe: file.probe === undefined ? null : probeOf(file.probe, upstream),
     keep: keepOf(file.keep),
     hops: upstream.hops,
     inbox: inboxOf(file),

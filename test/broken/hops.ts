@@ -38,6 +38,42 @@ export const HOP_ROWS: readonly FaultRow[] = [
     client: 'the answer',
     test: ['gateway/late-timer.test.ts', 'an answer that lies in the socket when a late timer is called is the result'],
     breaks: 'late-timers-abort'
+  },
+  {
+    fault: 'database slow to grant a claim (`claimTimeout` above half a minute)',
+    moment: 'while the upstream works',
+    seen: '1',
+    record: 'claimed: its lease is renewed until the sending is over',
+    client: 'the answer',
+    test: ['gateway/slow-claim.test.ts', 'the hard end counts from where the sending may begin'],
+    breaks: 'hard-end-from-the-start'
+  },
+  {
+    fault: "a hop's 404",
+    moment: 'to a probe, where the route demands a mark (`notFoundMark`)',
+    seen: '1',
+    record: 'indeterminate, until the upstream itself says it',
+    client: '`outcome-unknown`',
+    test: ['gateway/probe.test.ts', 'a "not found" without the mark that the route demands'],
+    breaks: 'any-404-is-no'
+  },
+  {
+    fault: 'a pooler that balances reads (pgpool)',
+    moment: 'any',
+    seen: '≤ 1',
+    record: 'read at the primary',
+    client: 'as without it',
+    test: ['store/postgres-unbalanced.test.ts', 'no statement of the store is one that it would balance'],
+    breaks: 'reads-are-balanced'
+  },
+  {
+    fault: 'stores down, `onStoreDown: forward`, and a fault of the gateway itself',
+    moment: 'after the last point before the first byte',
+    seen: '≤ 1',
+    record: 'none',
+    client: '502 `outcome-unknown`, never "nothing was sent"',
+    test: ['gateway/store-down.test.ts', 'when something goes wrong behind an unprotected sending'],
+    breaks: 'unprotected-is-unsent'
   }
 ]
 
@@ -65,5 +101,29 @@ export const HOP_BREAKS: readonly Break[] = [
     does: 'ends a sending by its timer without a look at the socket',
     breaks: ['E4'],
     patches: [{ file: 'upstream/sender.ts', find: 'if (!timedOut || !this.#started) return this.#cancelNow(code, timedOut)', replace: 'return this.#cancelNow(code, timedOut)' }]
+  },
+  {
+    name: 'hard-end-from-the-start',
+    does: 'counts the end of all renewals from before the claim',
+    breaks: ['E2'],
+    patches: [{ file: 'gateway/execution.ts', find: 'return this.sendsFromMs + this.visit.route.upstream.timeoutMs', replace: 'return this.startedAtMs + this.visit.route.upstream.timeoutMs' }]
+  },
+  {
+    name: 'any-404-is-no',
+    does: 'takes every "not found" for the upstream\'s',
+    breaks: ['I12'],
+    patches: [{ file: 'core/probe.ts', find: "return marked ? { kind: 'absent' } : { kind: 'nothing', why: 'UNMARKED' }", replace: "return { kind: 'absent' }" }]
+  },
+  {
+    name: 'reads-are-balanced',
+    does: 'lets a pooler send its reads anywhere',
+    breaks: ['P4', 'E2b'],
+    patches: [{ file: 'store/postgres/connections.ts', find: "export const UNBALANCED = '/*NO LOAD BALANCE*/'", replace: "export const UNBALANCED = ''" }]
+  },
+  {
+    name: 'unprotected-is-unsent',
+    does: 'does not note when it sends without protection',
+    breaks: ['I8'],
+    patches: [{ file: 'gateway/execution.ts', find: 'if (!execution.cancelled) execution.sentAtMs = now\n', replace: '' }]
   }
 ]

@@ -14,7 +14,8 @@ test('a process that was stopped beyond the time-out takes the answers that came
   const stopped = Promise.withResolvers<undefined>()
   const witness = await startWitness(async (_seen, response) => { await stopped.promise; response.writeHead(201).end('done') })
   t.after(async () => { await witness.close() })
-  const gateway = await startProcess(t, { config: `
+  const gateway = await startProcess(t, {
+    config: `
 version: 1
 listen: { host: 127.0.0.1, port: 0 }
 admin: { host: 127.0.0.1, port: 0 }
@@ -22,7 +23,8 @@ upstreams: { witness: { url: "${witness.url}", timeout: ${TIMEOUT_MS}ms } }
 routes:
   - { name: events, match: { path: "/events" }, upstream: witness, idempotency: { scope: public, mode: inbox, unknown: hold } }
   - { name: things, match: { path: "/*" }, upstream: witness, idempotency: { scope: public } }
-` })
+`
+  })
   const ask = async (path: string) => call(gateway.url, path, { headers: { 'Idempotency-Key': 'k' }, body: 'one' })
   const first = ask('/things')
   assert.equal((await ask('/events')).status, 202)
