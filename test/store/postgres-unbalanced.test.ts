@@ -19,6 +19,7 @@ describe('behind a pooler that balances reads', needs('own postgres'), () => {
   after(async () => { await (await server)?.stop() })
 
   test('no statement of the store is one that it would balance: not the looks, not the inbox\'s, not those of a start', async t => {
+    const started = await (server ??= startPostgres())
     const said: string[] = []
     const { query } = Client.prototype
     Client.prototype.query = function (this: Client, ...args: Parameters<typeof query>) {
@@ -27,7 +28,7 @@ describe('behind a pooler that balances reads', needs('own postgres'), () => {
       return query.apply(this, args)
     } as typeof query
     t.after(() => { Client.prototype.query = query })
-    const { store } = await openWorld(t, await (server ??= startPostgres()))
+    const { store } = await openWorld(t, started)
     const id = Buffer.alloc(32, 1)
     await store.ping()
     assert.equal(await store.look(id), null)
