@@ -167,7 +167,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError (_controller: unknown, error: Error): void {
     this.#end()
-    if (this.#stream !== null) return this.#stream.fail(error)
+    if (this.#stream !== null) return this.#stream.fail(error, this.#cancelled === null ? codeOf(error) : null)
     if (this.#started) return this.#lose(this.#cancelled?.code ?? codeOf(error))
     this.result.resolve({ kind: 'unsent', code: this.#cancelled?.code ?? codeOf(error) })
   }
@@ -193,7 +193,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const stream = new AnswerStream(controller)
     if (this.#body.length > 0) stream.push(this.#body.whole())
     this.#stream = stream
-    this.result.resolve({ kind: 'stream', status: this.#status ?? 0, headers: this.#headers, body: stream })
+    this.result.resolve({ kind: 'stream', status: this.#status ?? 0, headers: this.#headers, body: stream, over: stream.over })
   }
 }
 

@@ -74,6 +74,15 @@ export const HOP_ROWS: readonly FaultRow[] = [
     client: '502 `outcome-unknown`, never "nothing was sent"',
     test: ['gateway/store-down.test.ts', 'when something goes wrong behind an unprotected sending'],
     breaks: 'unprotected-is-unsent'
+  },
+  {
+    fault: 'upstream breaks off a stream, or an answer too large to keep',
+    moment: 'after it was settled by its head',
+    seen: '1',
+    record: 'consumed, then indeterminate by its owner',
+    client: 'cut off; retries `outcome-unknown`',
+    test: ['gateway/broken-streams.test.ts', 'a stream that its upstream breaks off midway is unknown afterwards'],
+    breaks: 'broken-is-executed'
   }
 ]
 
@@ -125,5 +134,11 @@ export const HOP_BREAKS: readonly Break[] = [
     does: 'does not note when it sends without protection',
     breaks: ['I8'],
     patches: [{ file: 'gateway/execution.ts', find: 'if (!execution.cancelled) execution.sentAtMs = now\n', replace: '' }]
+  },
+  {
+    name: 'broken-is-executed',
+    does: 'goes on calling a stream executed that its upstream broke off',
+    breaks: ['E5', 'I7'],
+    patches: [{ file: 'gateway/broken-streams.ts', find: 'if (code !== null && !gateway.stopped)', replace: 'if (code === undefined)' }]
   }
 ]
