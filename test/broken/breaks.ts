@@ -92,7 +92,7 @@ export const BREAKS: readonly Break[] = [
     does: 'lets any execution settle a record, whoever has claimed it',
     breaks: ['I1', 'I3', 'I4', 'I7', 'I10', 'I11'],
     patches: [
-      { file: 'core/protocol.ts', find: "    case 'settle': return holds(event.settlement.token, row) ? null : 'token'\n", replace: "    case 'settle': return null\n" },
+      { file: 'core/protocol.ts', find: "      if (!holds(event.settlement.token, row)) return 'token'\n      return row.state === 'consumed'", replace: "      return row.state === 'consumed'" },
       { file: 'store/postgres/settles.ts', find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state', replace: '   where (r.state' }
     ]
   },

@@ -83,6 +83,25 @@ export const HOP_ROWS: readonly FaultRow[] = [
     client: 'cut off; retries `outcome-unknown`',
     test: ['gateway/broken-streams.test.ts', 'a stream that its upstream breaks off midway is unknown afterwards'],
     breaks: 'broken-is-executed'
+  },
+  {
+    fault: 'an asynchronous standby is away (outside the promise, if it is promoted)',
+    moment: 'while the gateway looks which promise holds',
+    seen: '1',
+    record: 'unchanged',
+    client: 'unchanged; `/readyz`, log and metric say `weakened`',
+    test: ['e2e/standing.test.ts', 'an asynchronous standby that is away for a moment is none that is gone'],
+    breaks: 'slots-are-nobody',
+    needs: ['postgres tools']
+  },
+  {
+    fault: 'a standby that some commits do not wait for (outside the promise, if it is promoted)',
+    moment: 'beside others that they wait for: `FIRST n`, `ANY n`',
+    seen: '1',
+    record: 'unchanged',
+    client: 'unchanged; `/readyz`, log and metric say `weakened`',
+    test: ['core/standing.test.ts', 'it is strict where each commit waits for each standby that could be promoted'],
+    breaks: 'any-standby-will-do'
   }
 ]
 
@@ -140,5 +159,17 @@ export const HOP_BREAKS: readonly Break[] = [
     does: 'goes on calling a stream executed that its upstream broke off',
     breaks: ['E5', 'I7'],
     patches: [{ file: 'gateway/broken-streams.ts', find: 'if (code !== null && !gateway.stopped)', replace: 'if (code === undefined)' }]
+  },
+  {
+    name: 'slots-are-nobody',
+    does: 'knows of no standby that is not connected',
+    breaks: ['P2'],
+    patches: [{ file: 'store/postgres/standing.ts', find: 'return [...waitedFor, ...gone]', replace: 'return []' }]
+  },
+  {
+    name: 'any-standby-will-do',
+    does: 'calls it strict as soon as commits wait for somebody',
+    breaks: ['P2'],
+    patches: [{ file: 'core/standing.ts', find: 'WAITS_FOR_STANDBY.has(commits) && waitsForAll(readStandbyNames(names), standbys, away)', replace: 'WAITS_FOR_STANDBY.has(commits)' }]
   }
 ]
