@@ -320,11 +320,14 @@ export type UpstreamResult =
   | { readonly kind: 'lost', readonly code: string, readonly timedOut: boolean, readonly status: number | null }
   | { readonly kind: 'answer', readonly answer: Answer }
   /** Larger than `responseBytesMax`, or a stream: the head, and the body still to be read. */
-  | { readonly kind: 'stream', readonly status: number, readonly headers: RawHeaders, readonly body: AsyncIterable<Buffer> & { destroy: (error?: Error) => void } }
+  | { readonly kind: 'stream', readonly status: number, readonly headers: RawHeaders, readonly body: AsyncIterable<Buffer> & { destroy: (error?: Error) => void }, /** How the upstream ended it: null, whole, else the code of its break. A reader that leaves changes nothing; never rejects. */ readonly over: Promise<string | null> }
 
 export interface Sending {
   readonly result: Promise<UpstreamResult>
-  /** Ends it: unsent if the last point before sending was not passed (and then never will be), else lost. */
+  /**
+   * Ends it: unsent if the last point before sending was not passed (and then never will be), else lost. `timedOut`: what has
+   * come from the upstream by then is read first, and an answer that is whole is the result.
+   */
   cancel: (code: string, timedOut: boolean) => void
 }
 

@@ -70,7 +70,8 @@ export const TRANSITIONS: Readonly<Record<EventName, Line>> = {
   'settle:completed':         ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  'settle',  '·',      'asState'],
   'settle:consumed':          ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  'settle',  '·',      'asState'],
   'settle:released':          ['·',      'settle',  'settle',  '·',       '·',       '·',       '·',       'settle',  '·',      'asState'],
-  'settle:indeterminate':     ['·',      'settle',  'settle',  '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
+  // An owner that has settled a stream by its head, and whose upstream then broke it off, takes its own tombstone back.
+  'settle:indeterminate':     ['·',      'settle',  'settle',  '·',       'settle',  '·',       '·',       '·',       '·',      'asState'],
   'settleLost:completed':     ['settle', '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
   'settleLost:consumed':      ['settle', '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
   'settleLost:released':      ['·',      '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
@@ -130,7 +131,9 @@ function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal
     case 'confirm': return event.claim.owner.equals(row.owner) ? null : 'token'
     case 'renew': case 'expire': return holds(event.token, row) ? null : 'token'
     case 'lapse': return event.running.some(owner => owner.equals(row.owner)) ? 'running' : null
-    case 'settle': return holds(event.settlement.token, row) ? null : 'token'
+    case 'settle':
+      if (!holds(event.settlement.token, row)) return 'token'
+      return row.state === 'consumed' && row.settledBy !== 'owner' ? 'state' : null
     case 'resolve':
       if (!holds(event.resolution.token, row) || isStale(event.resolution, row)) return 'token'
       return event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > 0 ? 'quarantine' : null
@@ -184,8 +187,8 @@ function prolonged (row: Stored, nowMs: number): Stored {
 }
 
 function settledRow (row: Stored, settlement: Omit<Settlement, 'token'>, settledBy: NonNullable<Stored['settledBy']>, nowMs: number): Stored {
-  const { outcome, keepMs, status, headers, body, reason } = settlement
-  return { ...row, state: outcome, leaseUntilMs: null, settledAtMs: nowMs, settledBy, expiresAtMs: nowMs + keepMs, status, headers, body, reason, question: outcome === 'indeterminate' ? row.question : null }
+  const { outcome, keepMs, status, headers, body, reason, question = null } = settlement
+  return { ...row, state: outcome, leaseUntilMs: null, settledAtMs: nowMs, settledBy, expiresAtMs: nowMs + keepMs, status, headers, body, reason, question: outcome === 'indeterminate' ? question ?? row.question : null }
 }
 
 function lapsedRow (row: Stored, nowMs: number): Stored {

@@ -71,6 +71,8 @@ export interface Settlement {
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly reason: UnknownReason | null
+  /** What the upstream is to be asked, where an earlier settle of the same owner has taken it off the record. */
+  readonly question?: Buffer | null
 }
 
 /** A row as a reader sees it. Times are relative, by the store's own clock (P4). */

@@ -100,6 +100,8 @@ export class Execution {
   readonly about: About
   readonly question: Buffer | null
   readonly startedAtMs: number
+  /** From when on it may be under way at the upstream: a claim may take longer than a sending. */
+  sendsFromMs: number
   readonly verdict = Promise.withResolvers<Verdict>()
   readonly ending = Promise.withResolvers<Ending>()
   owner: Buffer
@@ -136,6 +138,7 @@ export class Execution {
     this.question = visit.question()
     this.owner = owner
     this.startedAtMs = clock.monotonicMs()
+    this.sendsFromMs = this.startedAtMs
     this.#startedAtWallMs = clock.wallMs()
   }
 
@@ -171,7 +174,7 @@ export class Execution {
 
   /** The lease is never renewed past this, unless an answer waits to be settled: no record stays claimed for ever (E2, I9). */
   hardEndMs (): number {
-    return this.startedAtMs + this.visit.route.upstream.timeoutMs + SETTLE_TIME_MS
+    return this.sendsFromMs + this.visit.route.upstream.timeoutMs + SETTLE_TIME_MS
   }
 }
 
@@ -198,10 +201,12 @@ export async function execute (gateway: Gateway, execution: Execution): Promise<
   if (!sends) return
   if (verdict.kind !== 'won') return sendUnprotected(gateway, execution)
   steps.attempt = execution.attempt
+  execution.sendsFromMs = clock.monotonicMs()
   gateway.leases.hold(execution)
   const kept = visit.route.idempotency.inbox === null ? null : await acceptClaimed(gateway, execution, () => maySend(gateway, execution))
   if (kept !== null) return settleSending(gateway, execution, kept)
   const sentAt = clock.monotonicMs()
+  execution.sendsFromMs = sentAt
   const result = await send(gateway, execution, () => maySend(gateway, execution))
   steps.upstreamMs = clock.monotonicMs() - sentAt
   gateway.world.meter.upstream(visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
@@ -274,9 +279,12 @@ function reserve (gateway: Gateway, execution: Forwarding, bytes: number): boole
 
 /** E0: the last point before the first byte. The owner believes in its lease on its own clock, or nothing is sent. */
 function maySend (gateway: Gateway, execution: Execution): boolean {
-  if (!execution.won) return !execution.cancelled
   const { clock } = gateway.world
   const now = clock.monotonicMs()
+  if (!execution.won) {
+    if (!execution.cancelled) execution.sentAtMs = now
+    return !execution.cancelled
+  }
   const { leaseMs } = execution.visit.claim
   // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
   const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)

@@ -70,6 +70,11 @@ export class RecentAnswers {
     return null
   }
 
+  /** It was taken back. */
+  forget (name: string): void {
+    this.#entries.delete(name)
+  }
+
   /** After an acknowledged settle. */
   keepSettled (name: string, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
     this.#keep(name, copy, keepLeftMs - leaseMs, leaseMs, askedAtMs, askedAtWallMs)

@@ -11,16 +11,17 @@ import { StoreRejected } from '../errors.ts'
 import type { Clock, Copy, UpstreamResult } from '../ports.ts'
 import { INBOX_UNREACHED } from './accepting.ts'
 import type { Taken } from './accepting.ts'
-import type { Ending, Execution } from './execution.ts'
+import type { Ending, Execution, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { watchStream } from './broken-streams.ts'
 import type { AnswerBody } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 
 /** How long waiters wait for the settle once the upstream has answered; the settle goes on after that (E6). */
 const SETTLE_PATIENCE_MS = 3_000
 /** First and longest pause between two tries of a settle: short enough for a restart, long enough for an outage. */
-const RETRY_FIRST_MS = 100
-const RETRY_LONGEST_MS = 2_000
+export const RETRY_FIRST_MS = 100
+export const RETRY_LONGEST_MS = 2_000
 
 /** What is to be written, and what is said to those who wait once it is (or, `stored: false`, while it is not). */
 interface Plan {
@@ -69,6 +70,7 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   // Behind the copy and together with it, where a store combines what it writes.
   if (settled.kind !== 'abandoned') gateway.world.locks.wake(execution.visit.id)
   await swapped
+  if (result.kind === 'stream' && settled.kind === 'stored' && plan.settlement.outcome === 'consumed') watchStream(gateway, execution, result)
 }
 
 /** What others may be shown of it; null: nothing is replayed. */
@@ -199,7 +201,10 @@ function storable (status: number | null): number | null {
   return status !== null && status >= 100 && status <= 599 ? status : null
 }
 
-function noteIndeterminate (gateway: Gateway, execution: Execution, reason: UnknownReason, status: number | null): void {
+/** What of an execution its log line and its counters need. */
+export interface Told { readonly visit: Pick<Visit, 'name' | 'route' | 'requestId'>, readonly attempt: number, readonly question: Buffer | null }
+
+export function noteIndeterminate (gateway: Gateway, execution: Told, reason: UnknownReason, status: number | null): void {
   const { route, name, requestId } = execution.visit
   gateway.world.meter.indeterminate(route.name, reason.stage)
   const unaskable = route.idempotency.probe !== null && execution.question === null

@@ -4,6 +4,7 @@
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
 import { DOOR_BREAKS } from './door.ts'
+import { HOP_BREAKS } from './hops.ts'
 import { INBOX } from './inbox.ts'
 import { INBOX_LIE_BREAKS } from './inbox-lies.ts'
 import { INBOX_RULE_BREAKS } from './inbox-rules.ts'
@@ -37,6 +38,7 @@ export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
   ...DOOR_BREAKS,
+  ...HOP_BREAKS,
   ...INBOX,
   ...INBOX_LIE_BREAKS,
   ...INBOX_STORE_BREAKS,
@@ -90,7 +92,7 @@ export const BREAKS: readonly Break[] = [
     does: 'lets any execution settle a record, whoever has claimed it',
     breaks: ['I1', 'I3', 'I4', 'I7', 'I10', 'I11'],
     patches: [
-      { file: 'core/protocol.ts', find: "    case 'settle': return holds(event.settlement.token, row) ? null : 'token'\n", replace: "    case 'settle': return null\n" },
+      { file: 'core/protocol.ts', find: "      if (!holds(event.settlement.token, row)) return 'token'\n      return row.state === 'consumed'", replace: "      return row.state === 'consumed'" },
       { file: 'store/postgres/settles.ts', find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state', replace: '   where (r.state' }
     ]
   },

@@ -5,6 +5,7 @@
  */
 import type { Need } from '../harness/needs.ts'
 import { DOOR_ROWS } from './door.ts'
+import { HOP_ROWS } from './hops.ts'
 import { INBOX_RULE_ROWS } from './inbox-rules.ts'
 import { INBOX_STORE_ROWS } from './inbox-stores.ts'
 import { INBOX_ROWS } from './rows-inbox.ts'
@@ -198,6 +199,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     test: ['gateway/hops.test.ts', 'a 502 of a hop passes as it came'],
     breaks: 'hops-are-kept'
   },
+  ...HOP_ROWS,
   {
     fault: 'process paused beyond its lease',
     moment: 'before the last check',

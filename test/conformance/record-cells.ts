@@ -127,7 +127,7 @@ export const CASES: readonly EventCase[] = [
   {
     event: 'settle indeterminate',
     run: (store, mine) => kind(store.settle(settlementOf(tokenOf(mine), 'indeterminate'))),
-    cells: { live: 'settled indeterminate 1', over: 'settled indeterminate 1' },
+    cells: { live: 'settled indeterminate 1', over: 'settled indeterminate 1', consumed: 'settled indeterminate 1', pastConsumed: 'settled indeterminate 1' },
     otherwise: 'refused ·'
   },
   {

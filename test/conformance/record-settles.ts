@@ -42,6 +42,25 @@ export function settling (open: OpenStore): void {
     assert.deepEqual({ status, reason, settledBy }, { status: 504, reason: { stage: 'hop', code: '504' }, settledBy: 'owner' })
   })
 
+  test('an owner takes its own tombstone back, with its question, and nobody else\'s', async t => {
+    const world = await open(t)
+    const { store } = world
+    const claim = claimOf({ question: Buffer.from('what became of it?') })
+    await store.insert(claim)
+    await store.settle(settlementOf(tokenOf(claim), 'consumed'))
+    assert.deepEqual(await store.takeProbes({ routes: [claim.about.route], withinMs: SHORT_MS, limit: 10 }), [])
+    const back = settlementOf(tokenOf(claim), 'indeterminate', { status: 201, question: claim.question })
+    assert.equal((await store.settle(back)).kind, 'settled')
+    const { state, status, reason, settledBy } = await rowAt(store, claim.id)
+    assert.deepEqual({ state, status, reason, settledBy }, { state: 'indeterminate', status: 201, reason: { stage: 'during', code: 'ECONNRESET' }, settledBy: 'owner' })
+    assert.deepEqual((await store.takeProbes({ routes: [claim.about.route], withinMs: SHORT_MS, limit: 10 })).map(({ question }) => question), [claim.question])
+    // Somebody has found out since: the same statement, delivered once more, changes nothing.
+    await store.resolve(resolutionOf(tokenOf(claim), 'consumed'))
+    assert.equal((await store.settle(back)).kind, 'refused')
+    assert.equal((await rowAt(store, claim.id)).settledBy, 'operator')
+    for (const token of [tokenOf(rivalOf(claim)), tokenOf(claim, 2)]) assert.equal((await store.settle({ ...back, token })).kind, 'refused')
+  })
+
   test('a refused settle is answered with the row that stands there', async t => {
     const world = await open(t)
     const first = await bring(world, 'indeterminate')

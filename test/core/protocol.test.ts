@@ -86,7 +86,7 @@ lapse                    ·    ·    ind  ·         ·        ·        ·     
 settle:completed         ·    comp comp ·         ·        ·        comp    comp       comp          ·           ·             ·            ·            comp           comp         ·
 settle:consumed          ·    cons cons ·         ·        ·        cons    cons       cons          ·           ·             ·            ·            cons           cons         ·
 settle:released          ·    rel  rel  ·         ·        ·        ·       ·          rel           ·           ·             ·            ·            ·              rel          ·
-settle:indeterminate     ·    ind  ind  ·         ·        ·        ·       ·          ·             ·           ·             ·            ·            ·              ·            ·
+settle:indeterminate     ·    ind  ind  ·         ind      ·        ·       ·          ·             ·           ·             ind          ·            ·              ·            ·
 settleLost:completed     comp ·    ·    ·         ·        ·        ·       ·          ·             ·           ·             ·            ·            ·              ·            ·
 settleLost:consumed      cons ·    ·    ·         ·        ·        ·       ·          ·             ·           ·             ·            ·            ·              ·            ·
 settleLost:released      ·    ·    ·    ·         ·        ·        ·       ·          ·             ·           ·             ·            ·            ·              ·            ·

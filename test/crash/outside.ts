@@ -117,7 +117,7 @@ export class SimulatedUpstream implements Upstream {
     this.#timeline.after(behaviour.afterMs, () => {
       if (behaviour.kind === 'break') return tell({ kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
       this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: behaviour.kind === 'stream' ? 'keep' : behaviour.means })
-      if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]) })
+      if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]), over: Promise.resolve(null) })
       const answer: Answer = { status: behaviour.status, headers, body }
       this.answers.set(execution, answer)
       tell({ kind: 'answer', answer })

@@ -51,7 +51,7 @@ export function countingMeter (): Meter & { readonly counts: Map<string, number>
 }
 
 export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = {}): UpstreamPolicy {
-  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, host: 'upstream', requestHeaders: [], ...changes }
+  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, host: 'upstream', hops: { none: false, header: null }, requestHeaders: [], ...changes }
 }
 
 export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
@@ -68,6 +68,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     unknown: 'hold',
     probe: null,
     keep: { statuses: new Map(), body: true, requestBytesMax: 1024 * 1024, responseBytesMax: 256 * 1024, dropHeaders: new Set(), keepHeaders: new Set() },
+    hops: { none: false, header: null },
     retentionMs: 3_600_000,
     unknownRetentionMs: 7_200_000,
     leaseMs: 15_000,

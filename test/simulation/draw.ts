@@ -81,6 +81,7 @@ function probedPolicy (seed: number, policy: Schedule['policy'], upstreamTimeout
     timeoutMs: 500,
     found: { statuses: [200], adopt: null, replayStatus: 201 },
     notFound: [404],
+    notFoundMarks: [],
     confirmAfterMs,
     intervalMs: chance.one([100, 1_000]),
     giveUpAfterMs: 3_600_000
@@ -148,7 +149,9 @@ function behaviourOf ({ chance, upstreamTimeoutMs }: Draft): Behaviour {
     // As short as it may be, whatever the route says.
     [1, { ...keeping(201, quickMs), headers: ['Idempotency-Policy', 'ttl=1'] }],
     [2, { kind: 'answer', status: 429, means: 'release', afterMs: quickMs }],
-    [1, { kind: 'answer', status: 503, means: 'release', afterMs: longMs }],
+    [1, { kind: 'answer', status: 503, headers: ['Retry-After', '1'], means: 'release', afterMs: longMs }],
+    [1, { kind: 'answer', status: 503, headers: ['Server', 'Varnish'], means: 'unknown', afterMs: longMs }],
+    [1, { kind: 'answer', status: 521, headers: ['Server', 'cloudflare'], means: 'release', afterMs: quickMs }],
     [1, { kind: 'answer', status: 502, means: 'unknown', afterMs: quickMs }],
     [1, { kind: 'answer', status: 504, means: 'unknown', afterMs: longMs }],
     [2, { kind: 'refuse' }],

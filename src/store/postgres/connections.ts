@@ -8,6 +8,12 @@ import { StoreOverloaded } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { faultOfConnecting, faultOfStatement, faultOfWarning, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
 
+/**
+ * Before every statement: pgpool-II sends what begins with it to the primary, and else any `select` to a replica when it balances
+ * the load (its `load_balance_mode`; "Condition for load balancing" in its manual). A replica is no arbiter, not for a look either.
+ */
+export const UNBALANCED = '/*NO LOAD BALANCE*/'
+
 /** One named statement. `text` gets the quoted schema; every name in it is qualified. */
 export interface Statement {
   readonly name: string
@@ -184,7 +190,7 @@ export class Connections {
   #textOf (statement: Statement): { readonly text: string, readonly digest: string } {
     const known = this.#texts.get(statement)
     if (known !== undefined) return known
-    const text = statement.text(this.#options.schema)
+    const text = `${UNBALANCED} ${statement.text(this.#options.schema)}`
     const made = { text, digest: createHash('sha256').update(text).digest('hex').slice(0, TEXT_DIGITS) }
     this.#texts.set(statement, made)
     return made

@@ -5,7 +5,7 @@
 import { Client, escapeIdentifier } from 'pg'
 import { StartError, StoreUnavailable } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
-import { Connections, type ConnectionsOptions } from './connections.ts'
+import { Connections, UNBALANCED, type ConnectionsOptions } from './connections.ts'
 import { faultOfOpening, type Where } from './faults.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
@@ -173,7 +173,7 @@ async function withClient<Result> (transport: Transport, where: Where, work: (cl
 
 async function checkServer (client: Client, { user, database }: Where): Promise<void> {
   const { rows: [server] } = await client.query<{ version: number, isolation: string, read_only: string }>(
-    `select current_setting('server_version_num')::int as version, current_setting('default_transaction_isolation') as isolation,
+    `${UNBALANCED} select current_setting('server_version_num')::int as version, current_setting('default_transaction_isolation') as isolation,
             current_setting('transaction_read_only') as read_only`)
   if (server === undefined) return
   // A replica may be promoted, or the name may soon point elsewhere: that is worth waiting for.
@@ -185,7 +185,7 @@ async function checkServer (client: Client, { user, database }: Where): Promise<
 }
 
 async function readInstallation (client: Client, schema: string): Promise<string> {
-  const { rows: [row] } = await client.query<{ id: string }>(`select id from ${escapeIdentifier(schema)}.installation`)
+  const { rows: [row] } = await client.query<{ id: string }>(`${UNBALANCED} select id from ${escapeIdentifier(schema)}.installation`)
   if (row === undefined) throw new StartError(`The schema "${schema}" has lost its installation id: put one row with a new random id into its table installation.`)
   return row.id
 }

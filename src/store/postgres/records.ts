@@ -18,7 +18,7 @@ import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
 import { renewLeases } from './renewals.ts'
 import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
-import { readStanding } from './standing.ts'
+import { StandingReader } from './standing.ts'
 import type { PostgresWakes } from './wakes.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
@@ -57,6 +57,7 @@ const ROUNDS_MAX = 3
 type Outcome<Result> = { readonly result: Result } | { readonly error: unknown }
 
 export class PostgresRecords implements RecordStore {
+  readonly #standing = new StandingReader()
   readonly name = 'postgres'
   readonly installation: string
   readonly marks: PostgresMarks
@@ -128,7 +129,7 @@ export class PostgresRecords implements RecordStore {
   beat (sign: SignOfLife): Promise<Beaten> { return this.#background('beat', (session) => beatOnce(session, sign)) }
 
   /** What the server's settings leave of the promise, for sessions like the store's own. */
-  standing (): Promise<Standing> { return this.#background('standing', readStanding) }
+  standing (): Promise<Standing> { return this.#background('standing', async session => this.#standing.read(session)) }
 
   async close (): Promise<void> {
     await Promise.all([this.wakes, ...Object.values<Connections>({ ...this.#purposes })].map((each) => each.close()))
