@@ -76,3 +76,18 @@ export function judgeTime (trusted: TrustedTime, { beforeMs, afterMs, storeMs }:
 export function believedMs ({ offsetMs }: TrustedTime, nowMs: number): number {
   return nowMs + offsetMs
 }
+
+/** What the store says of its clock, for people. Times are the store's. */
+export interface ClockReport {
+  readonly nowMs: number
+  /** The last sign of life of a gateway that found the time right. null: none yet. */
+  readonly seenMs: number | null
+  /** By the word that holds for all; 0: it is believed. */
+  readonly aheadMs: number
+  readonly sinceMs: number | null
+  readonly untilMs: number | null
+  readonly confirmations: number
+  readonly confirmed: { readonly atMs: number, readonly who: string, readonly why: string } | null
+  /** Newest sign of life first; none of the embedded store. */
+  readonly gateways: ReadonlyArray<{ readonly instance: string, readonly seenMs: number, readonly aheadMs: number }>
+}
