@@ -13,8 +13,9 @@ import { sweeper } from './background/sweeper.ts'
 import { banner } from './banner.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
 import type { Config } from './config/config.ts'
-import { leasesOf } from './config/leases.ts'
+import { leasesOf, longestKeepOf } from './config/leases.ts'
 import type { LeaseRange } from './config/leases.ts'
+import { ArbiterClock } from './gateway/arbiter-clock.ts'
 import { tellRecovered } from './gateway/delivering.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { pause, within } from './gateway/patience.ts'
@@ -122,7 +123,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const { logs, meter, instance, leases = leasesOf(config), saysStanding = true } = options
   const { log } = logs
   const live = liveOf(config)
-  const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs })
+  const arbiterClock = new ArbiterClock({ clock: SYSTEM_CLOCK, random: SYSTEM_RANDOM, log, meter, instance, shortestLeaseMs: leases.shortestMs, longestKeepMs: longestKeepOf(config) })
+  const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs, believedMs: arbiterClock.believedMs, meet: async records => arbiterClock.beat(records) })
   const upstream = new UndiciUpstream(config.upstreams)
   const tokens = new JoseVerifier()
   const settings = settingsOf(config)
@@ -137,6 +139,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     upstream,
     tokens,
     clock: SYSTEM_CLOCK,
+    arbiterClock,
     random: SYSTEM_RANDOM,
     meter,
     log,
@@ -196,11 +199,12 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   }
 }
 
-function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs' | 'probed' | 'inboxes'> {
+function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'longestKeepMs' | 'copyTtlMs' | 'probed' | 'inboxes'> {
   return {
     limits: config.limits,
     claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
     longestLeaseMs: leasesOf(config).longestMs,
+    longestKeepMs: longestKeepOf(config),
     copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0,
     probed: probedRoutes(config.routes),
     inboxes: inboxRoutes(config.routes)
@@ -247,6 +251,7 @@ const ANSWERS_MS = 500
 function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch, draining: boolean): Readiness {
   const degraded = []
   if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
+  if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
   return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked, standing: standing.last }
 }

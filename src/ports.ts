@@ -2,6 +2,7 @@
  * The seams, types only. A driver knows the seam and not its neighbours; each says in prose what it guarantees, and every
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
+import type { TimeWord } from './core/arbiter-time.ts'
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
@@ -16,6 +17,8 @@ export interface Clock {
   monotonicMs: () => number
   /** Milliseconds since the Unix epoch. For people and for headers, never for leases. */
   wallMs: () => number
+  /** Milliseconds since the machine was started, also those in which it slept. The arbiter's time is held against it (core/arbiter-time.ts). */
+  bootMs: () => number
   /** Calls back once, after at least `ms`. Does not keep the process alive. */
   after: (ms: number, call: () => void) => Cancel
 }
@@ -119,6 +122,8 @@ export interface SignOfLife {
   readonly beat: number
   /** How far this gateway finds the store's clock ahead. */
   readonly aheadMs: number
+  /** Absent: it does not judge the store's time. */
+  readonly time?: TimeWord
 }
 
 /** What the store says of itself with every sign of life. */
@@ -131,6 +136,12 @@ export interface Beaten {
   readonly aheadMs: number
   /** How often an operator has said that the time is right. */
   readonly confirmations: number
+  /** The last time that was right, where `aheadMs` is not 0. */
+  readonly aheadAfterMs?: number | null
+  /** How far another gateway that lives finds the clock ahead, whoever else believes it. */
+  readonly suspectedMs?: number
+  /** A gateway that trusted the time before the doubt began finds nothing wrong with it since. */
+  readonly contradicted?: boolean
 }
 
 /**

@@ -6,7 +6,7 @@
 import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
-import { StartError, StoreUnavailable } from './errors.ts'
+import { EarlierTime, StartError, StoreUnavailable } from './errors.ts'
 import type { InboxStore, InboxWakes, Lapsed, Log, Meter, Recovered, RecordStore } from './ports.ts'
 import { LateWakes, wakesThrough } from './store/inbox-wakes.ts'
 import { LateInbox } from './store/late-inbox.ts'
@@ -19,6 +19,7 @@ import type { RedisLocks } from './store/redis/locks.ts'
 import { openRedis } from './store/redis/open.ts'
 import { openSqlite } from './store/sqlite/store.ts'
 import type { SqliteStore } from './store/sqlite/store.ts'
+import { refuseEarlier } from './store/time-seen.ts'
 
 /** Between two tries to reach the database at start. */
 const RETRY_MS = 1_000
@@ -30,6 +31,10 @@ export interface StoresOptions {
   readonly meter: Meter
   readonly instance: string
   readonly shortestLeaseMs: number
+  /** How far the arbiter's time is believed: Unix milliseconds. */
+  readonly believedMs: () => number | null
+  /** Reads its clock for the first time, before anybody is served. */
+  readonly meet: (records: RecordStore) => Promise<void>
 }
 
 export class Stores {
@@ -59,14 +64,15 @@ export class Stores {
     const stores = new Stores(config, options)
     const { postgres } = config.stores
     if (postgres === null) {
-      const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter })
+      const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter, believedMs: options.believedMs })
       stores.lapsedAtStart = embedded.lapsedAtStart
       stores.recoveredAtStart = embedded.recoveredAtStart
       stores.#embedded = embedded
+      await options.meet(embedded)
       stores.#become(embedded)
       return stores
     }
-    const connection = connectPostgres({ ...postgres, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE })
+    const connection = connectPostgres({ ...postgres, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
     await stores.#connect(connection, true)
     return stores
   }
@@ -109,11 +115,13 @@ export class Stores {
     try {
       const store = await connection.open()
       if (this.#closing) return await store.close()
+      refuseEarlier(await store.timeSeen(), connection.where)
+      await this.#options.meet(store)
       this.#postgres = store
       this.#become(store)
       if (!first) this.#options.log.info({ where: connection.where }, 'database reached')
     } catch (error) {
-      if (error instanceof StartError && first) throw error
+      if (error instanceof StartError && first && !(error instanceof EarlierTime)) throw error
       this.#refusal = error instanceof StartError ? error.message : null
       this.#options.log.warn({ where: connection.where, error: error instanceof Error ? error.message : String(error) }, 'database not reached; trying again')
       if (this.#closing) return

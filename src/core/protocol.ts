@@ -87,11 +87,11 @@ export const TRANSITIONS: Readonly<Record<EventName, Line>> = {
 
 export const LAPSED_REASON = { stage: 'lease', code: 'LEASE_OVER' } as const
 
-/** What `event` does to `row` (null: no such row) at the store's time `nowMs`. */
-export function transition (row: Stored | null, event: Event, nowMs: number): Change {
-  const cell = cellOf(row, TRANSITIONS[nameOf(event)], nowMs)
+/** What `event` does to `row` (null: no such row) at the store's time `nowMs`. `overMs`: the time by which anything is over, where less is believed. */
+export function transition (row: Stored | null, event: Event, nowMs: number, overMs = nowMs): Change {
+  const cell = cellOf(row, TRANSITIONS[nameOf(event)], overMs)
   if (cell === '·') return { kind: 'refused', why: 'state' }
-  const why = row === null ? null : refusal(row, event, cell, nowMs)
+  const why = row === null ? null : refusal(row, event, cell, overMs)
   if (why !== null) return { kind: 'refused', why }
   const next = rowAfter(row, event, cell, nowMs)
   return next === null ? { kind: 'removed' } : { kind: 'written', row: next }

@@ -10,15 +10,17 @@ export class Contact {
   #leaseMs: number
   /** Longest silence that still counts as unbroken. */
   readonly #silenceMs: number
+  readonly #mayBelieve: () => boolean
   #sinceMs: number | null = null
   #lastMs = 0
   #lastWallMs = 0
 
-  /** `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat, less than a renewal's period. */
-  constructor (clock: Clock, leaseMs: number, silenceMs: number) {
+  /** `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat, less than a renewal's period. `mayBelieve`: the arbiter's clock has not stepped ahead. */
+  constructor (clock: Clock, leaseMs: number, silenceMs: number, mayBelieve: () => boolean = () => true) {
     this.#clock = clock
     this.#leaseMs = leaseMs
     this.#silenceMs = silenceMs
+    this.#mayBelieve = mayBelieve
   }
 
   /** A reload: only ever longer, because leases of the old length may still stand. */
@@ -45,8 +47,9 @@ export class Contact {
     return this.#sinceMs !== null && silentMs <= this.#silenceMs
   }
 
-  /** It has been so for a lease: whoever lives could renew his. */
+  /** It has been so for a lease, and leases are over when the arbiter says so: whoever lives could renew his. */
   mayLapse (): boolean {
+    if (!this.#mayBelieve()) return false
     const now = this.#clock.monotonicMs()
     return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs
   }

@@ -7,6 +7,7 @@ import { OWNER_BYTES } from '../core/record.ts'
 import type { Answer, Settlement, Token } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
 import type { Clock, Copy, Lapsed, SettleResult } from '../ports.ts'
+import { ArbiterClock } from './arbiter-clock.ts'
 import { Budget } from './budget.ts'
 import { CallerPlaces } from './caller-places.ts'
 import { Contact } from './contact.ts'
@@ -36,6 +37,9 @@ const RELEASE_AGAIN_MS = 100
 /** Share of the lease that lies between two releases at most: a late claim is free again before its lease can end. */
 const RELEASE_AGAIN_SHARE = 1 / 3
 
+/** How long a step of the arbiter's clock is held against it where nobody says how long things are kept. */
+const KEEP_MS_MAX = 365 * 86_400_000
+
 /** What a route says of how long a record is kept and a claim believed. */
 interface Held { readonly retentionMs: number, readonly leaseMs: number }
 export interface ClockReading { readonly monotonicMs: number, /** Wall clock minus monotonic clock. */ readonly offsetMs: number }
@@ -47,6 +51,7 @@ export class Gateway {
   readonly droppings = new Droppings()
   readonly recent: RecentAnswers
   readonly leases: Leases
+  readonly arbiterClock: ArbiterClock
   readonly contact: Contact
   /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
   readonly workersContact: Contact
@@ -85,8 +90,10 @@ export class Gateway {
   stopped = false
 
   constructor (world: World, shortestLeaseMs = world.longestLeaseMs) {
-    this.contact = contactFor(world.clock, world.longestLeaseMs)
-    this.workersContact = contactFor(world.clock, WORKER_LEASE_MS)
+    this.arbiterClock = world.arbiterClock ?? new ArbiterClock({ ...world, shortestLeaseMs, longestKeepMs: world.longestKeepMs ?? KEEP_MS_MAX })
+    this.contact = contactFor(world.clock, world.longestLeaseMs, this.arbiterClock)
+    this.workersContact = contactFor(world.clock, WORKER_LEASE_MS, this.arbiterClock)
+    this.arbiterClock.onStoodStill = () => { for (const contact of [this.contact, this.workersContact]) contact.broken() }
     this.world = { ...world, records: observed(world.records, this.contact, this.workersContact) }
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
@@ -102,9 +109,10 @@ export class Gateway {
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become ({ limits, longestLeaseMs, probed, inboxes }: Pick<World, 'limits' | 'longestLeaseMs' | 'probed' | 'inboxes'>): void {
+  become ({ limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes }: Pick<World, 'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes'>): void {
     this.world = { ...this.world, limits, probed, inboxes, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
     this.contact.lengthen(longestLeaseMs)
+    this.arbiterClock.lengthen(longestKeepMs)
     this.buffered.resize(limits.bufferedBytes)
     this.unsettled.resize(limits.unsettledBytes)
     this.recent.resize(limits.recentBytes)
@@ -310,8 +318,8 @@ export class Gateway {
 
 const IDLE_LOOK_MS = 20
 
-function contactFor (clock: Clock, leaseMs: number): Contact {
-  return new Contact(clock, leaseMs, leaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
+function contactFor (clock: Clock, leaseMs: number, arbiterClock: ArbiterClock): Contact {
+  return new Contact(clock, leaseMs, leaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED, () => arbiterClock.aheadMs === 0)
 }
 
 /** Between two heartbeats: as the shorter of the leases needs it whose contact they keep known. */

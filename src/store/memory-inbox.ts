@@ -13,14 +13,16 @@ type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } 
 export class MemoryInbox implements InboxStore {
   readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
   readonly #nowMs: () => number
+  readonly #believedMs: () => number | null
   readonly #messages = new Map<string, Message>()
   readonly #workers = new Map<string, number>()
   readonly #records: Pick<RecordStore, 'look'> | null
   #numbers = 0
 
   /** `records`: of the same gateway. */
-  constructor ({ nowMs, records = null }: { readonly nowMs: () => number, readonly records?: Pick<RecordStore, 'look'> | null }) {
+  constructor ({ nowMs, believedMs = () => null, records = null }: { readonly nowMs: () => number, readonly believedMs?: () => number | null, readonly records?: Pick<RecordStore, 'look'> | null }) {
     this.#nowMs = nowMs
+    this.#believedMs = believedMs
     this.#records = records
   }
 
@@ -193,12 +195,16 @@ export class MemoryInbox implements InboxStore {
     return found === undefined || this.#isPast(found) ? null : found
   }
 
+  #overMs (): number {
+    return Math.min(this.#nowMs(), this.#believedMs() ?? Infinity)
+  }
+
   #isPast ({ expiresAtMs }: Message): boolean {
-    return expiresAtMs !== null && expiresAtMs <= this.#nowMs()
+    return expiresAtMs !== null && expiresAtMs <= this.#overMs()
   }
 
   #lives (owner: Buffer): boolean {
-    return (this.#workers.get(nameOf(owner)) ?? 0) > this.#nowMs()
+    return (this.#workers.get(nameOf(owner)) ?? 0) > this.#overMs()
   }
 
   #due (route: string): Message[] {
@@ -212,7 +218,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   #delivery ({ id, attempt, tries, about, error, receivedAtMs, retriedAtMs, given: { request } }: Message, owner: Buffer): Delivery {
-    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#nowMs() - (retriedAtMs ?? receivedAtMs), lastError: error, requestId: about.requestId, request }
+    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#overMs() - (retriedAtMs ?? receivedAtMs), lastError: error, requestId: about.requestId, request }
   }
 
   #matching ({ id, keyHash, route, state, olderMs, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {

@@ -18,6 +18,8 @@ export interface MemoryOptions {
   readonly installation?: string
   /** At this many records a claim of a new one is refused as StoreUnavailable, not in doubt. */
   readonly recordsMax?: number
+  /** How far the clock is believed, asked with every call. null, or absent: as it is. */
+  readonly believedMs?: () => number | null
 }
 
 /** A simulation of a busy minute stays below it; what leaks reaches it before the machine's memory does. */
@@ -29,15 +31,22 @@ export class MemoryStore implements RecordStore {
   readonly name = 'memory'
   readonly installation: string
   readonly #nowMs: () => number
+  readonly #believedMs: () => number | null
   readonly #table: MapTable
   readonly #ledger: Ledger
   #closed = false
 
-  constructor (options: MemoryOptions) {
+  constructor (options: MemoryOptions, table = new MapTable(options.recordsMax ?? RECORDS_MAX)) {
     this.installation = options.installation ?? randomBytes(16).toString('hex')
     this.#nowMs = options.nowMs
-    this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX)
+    this.#believedMs = options.believedMs ?? (() => null)
+    this.#table = table
     this.#ledger = new Ledger(this.#table)
+  }
+
+  /** The same records, for another process: which believes the clock as far as it says. */
+  believing (believedMs: () => number | null): MemoryStore {
+    return new MemoryStore({ installation: this.installation, nowMs: this.#nowMs, believedMs }, this.#table)
   }
 
   /** What operators did, oldest first. */
@@ -117,6 +126,7 @@ export class MemoryStore implements RecordStore {
   /** Applied at once, told later: a caller finds nothing out before the event loop's next turn of microtasks. */
   async #run<Result> (operation: string, work: (nowMs: number) => Result): Promise<Result> {
     if (this.#closed) throw new StoreUnavailable('memory', operation, false, new Error('closed'))
+    this.#ledger.believedMs = this.#believedMs() ?? Infinity
     return work(this.#nowMs())
   }
 }
@@ -162,9 +172,9 @@ class MapTable implements Table {
     return [...counts].map(([state, count]) => ({ state, count }))
   }
 
-  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number): Stored[] {
+  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): Stored[] {
     return [...this.#rows.values()]
-      .filter(row => isDue(row, nowMs) && routes.includes(row.about.route))
+      .filter(row => isDue(row, nowMs, overMs) && routes.includes(row.about.route))
       .sort((a, b) => (a.askAtMs ?? a.settledAtMs ?? 0) - (b.askAtMs ?? b.settledAtMs ?? 0))
       .slice(0, limit)
   }

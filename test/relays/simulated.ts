@@ -101,7 +101,7 @@ function throughGateways (timeline: Timeline, consumer: Consumer, route: Guarded
 
 function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idempotency: { leaseMs } }: GuardedRoute, stores: { readonly records: MemoryStore, readonly locks: MemoryLocks }): Gateway {
   let drawn = 0
-  const clock: Clock = { monotonicMs: () => timeline.nowMs, wallMs: () => timeline.wallMs, after: (ms, call) => timeline.after(ms, call) }
+  const clock: Clock = { monotonicMs: () => timeline.nowMs, wallMs: () => timeline.wallMs, bootMs: () => timeline.nowMs, after: (ms, call) => timeline.after(ms, call) }
   // Without heartbeat and sweeper: no gateway dies here, and nothing lives to the end of its retention.
   return new Gateway({
     ...stores,

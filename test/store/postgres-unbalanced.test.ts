@@ -10,6 +10,7 @@ import { startPostgres } from '../harness/postgres.ts'
 import type { PostgresServer } from '../harness/postgres.ts'
 import { messageOf } from '../conformance/inbox-world.ts'
 import { openWorld } from './postgres-world.ts'
+import { SIGN } from '../harness/sign.ts'
 
 /** What pgpool never balances: no `select`, no `with`, or within a transaction that has begun (migrations). */
 const NO_READ = /^\s*(?:begin|commit|rollback|set|listen|unlisten|insert|update|delete|create|alter|analyze|--|lock|select (?:set_config|pg_advisory))/i
@@ -30,7 +31,7 @@ describe('behind a pooler that balances reads', needs('own postgres'), () => {
     t.after(() => { Client.prototype.query = query })
     const { store } = await openWorld(t, started)
     const id = Buffer.alloc(32, 1)
-    await store.ping()
+    await store.beat(SIGN)
     assert.equal(await store.look(id), null)
     const written = messageOf()
     await store.inbox.accept(written)

@@ -4,7 +4,7 @@
  */
 import type { Claim, Row, Token } from '../../core/record.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
-import type { Session, Statement, Values } from './connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
 
 /** `id` as hex. */
@@ -80,11 +80,11 @@ const CLAIM_TAKE: Statement = {
            as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry)
    cross join lock_limit
 ), held as materialized (
-  select r.id, r.expires_at <= statement_timestamp() as past
+  select r.id, r.expires_at <= least(statement_timestamp(), ${BELIEVED}) as past
     from ${schema}.records r join want w on w.id = r.id
    where r.owner = w.seen_owner and r.attempt = w.seen_attempt
      and r.state in ('completed', 'consumed', 'released', 'indeterminate')
-     and (r.expires_at <= statement_timestamp()
+     and (r.expires_at <= least(statement_timestamp(), ${BELIEVED})
           or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
               and r.fp_alg = w.fp_alg and r.fingerprint = w.fingerprint))
    order by r.id

@@ -7,7 +7,7 @@ import type { MessageDetail, NewMessage } from '../../core/message.ts'
 import type { AcceptResult } from '../../ports.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement, Values } from './connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { isUniqueViolation, RolledBack } from './faults.ts'
 import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
 
@@ -31,7 +31,7 @@ const ROUNDS_MAX = 3
 const WHOLE_ROUNDS_MAX = 10
 
 /** One that is past counts as none. */
-const IS_RECORDED = 'coalesce(r.expires_at > statement_timestamp(), true)'
+const IS_RECORDED = `coalesce(r.expires_at > least(statement_timestamp(), ${BELIEVED}), true)`
 
 /**
  * The first of its group is due at once; another one is for its group's turn. The record is asked for by a scalar question for
@@ -88,7 +88,7 @@ const MESSAGE_RECORDED: Statement = {
 const MESSAGE_LOOK: Statement = {
   name: 'message_look',
   writes: false,
-  text: (schema) => `select ${messageColumns('m')}, coalesce(m.expires_at <= statement_timestamp(), false) as past
+  text: (schema) => `select ${messageColumns('m')}, coalesce(m.expires_at <= least(statement_timestamp(), ${BELIEVED}), false) as past
   from ${schema}.messages m where m.id = any ($1::bytea[])`
 }
 
@@ -98,7 +98,7 @@ const MESSAGE_FORGET: Statement = {
   idsAsText: true,
   text: (schema) => `with ${lockLimit(2)}, past as materialized (
   select m.id from ${schema}.messages m cross join lock_limit
-   where m.id = any ($1::bytea[]) and m.expires_at <= statement_timestamp()
+   where m.id = any ($1::bytea[]) and m.expires_at <= least(statement_timestamp(), ${BELIEVED})
    order by m.id
      for update of m
 )

@@ -8,7 +8,7 @@ import type { Recovered, TakeMessages } from '../../ports.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
 import type { Look, Reach } from './inbox-reach.ts'
@@ -74,7 +74,7 @@ update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
  where m.id = any ((select ids from taken)::bytea[])
 returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body, m.error,
-       (extract(epoch from clock_timestamp() - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
+       (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
        array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms`
 }
 
@@ -214,7 +214,7 @@ const MESSAGE_RECOVER: Statement = {
   text: (schema) => `with lost as materialized (
   select m.id from ${schema}.messages m
    where m.state = 'delivering' and statement_timestamp() < to_timestamp($2::float8)
-     and not exists (select from ${schema}.workers w where w.owner = m.owner and w.alive_until > statement_timestamp())
+     and not exists (select from ${schema}.workers w where w.owner = m.owner and w.alive_until > least(statement_timestamp(), ${BELIEVED}))
    limit $1
      for no key update of m skip locked
 )

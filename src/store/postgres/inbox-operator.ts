@@ -2,7 +2,7 @@
 import type { Depth, MessageDetail } from '../../core/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement, Values } from './connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
 import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
 import { GIVEN_UP } from '../message-fate.ts'
@@ -10,7 +10,7 @@ import { GIVEN_UP } from '../message-fate.ts'
 /** $1 id $2 key hash $3 route $4 state $5 milliseconds, null: any; $6 limit. */
 const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea is null or m.key_hash = $2) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
      and ($5::bigint is null or m.received_at <= statement_timestamp() - $5::bigint * interval '1 ms')
-     and (m.expires_at is null or m.expires_at > statement_timestamp())
+     and (m.expires_at is null or m.expires_at > least(statement_timestamp(), ${BELIEVED}))
    order by m.number
    limit $6`
 
@@ -110,7 +110,7 @@ const MESSAGE_SWEEP: Statement = {
   idsAsText: true,
   text: (schema) => `with gone as materialized (
   select id from ${schema}.messages
-   where expires_at <= statement_timestamp() and expires_at >= to_timestamp($2::float8 / 1000)
+   where expires_at <= least(statement_timestamp(), ${BELIEVED}) and expires_at >= to_timestamp($2::float8 / 1000)
    order by expires_at
    limit $1
      for update skip locked
@@ -124,7 +124,7 @@ const WORKER_SWEEP: Statement = {
   name: 'worker_sweep',
   writes: true,
   text: (schema) => `with dead as materialized (
-  select owner from ${schema}.workers where alive_until < statement_timestamp() - interval '1 hour'
+  select owner from ${schema}.workers where alive_until < least(statement_timestamp(), ${BELIEVED}) - interval '1 hour'
    limit $1
      for update skip locked
 )

@@ -26,6 +26,8 @@ export interface PostgresOptions {
   readonly claimTimeoutMs: number
   /** A sixth of the shortest lease: a renewal that takes longer is given up and tried again with the next tick (E2). */
   readonly renewTimeoutMs?: number
+  /** How far the database's time is believed: Unix milliseconds. null, or absent: as it is. */
+  readonly believedMs?: () => number | null
   /** Shown in pg_stat_activity. */
   readonly instance?: string
   readonly log?: Log
@@ -139,7 +141,8 @@ function connections (options: PostgresOptions, transport: Transport, purpose: s
     timeoutMs,
     lockTimeoutMs: Math.max(1, Math.round(timeoutMs * LOCK_SHARE)),
     log: options.log ?? SILENT,
-    meter: options.meter ?? { store () {} }
+    meter: options.meter ?? { store () {} },
+    ...options.believedMs === undefined ? {} : { believedMs: options.believedMs }
   }
   return new Connections(made)
 }

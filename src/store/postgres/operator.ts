@@ -2,7 +2,7 @@
 import type { RecordDetail, Row, Token } from '../../core/record.ts'
 import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { detailColumns, rowColumns, toDetail, toRow, type DetailColumns, type RowColumns } from './rows.ts'
 
 /** $1 id $2 key hash $3 route $4 state, null: any; $5 limit. */
@@ -42,7 +42,7 @@ const RESOLVE: Statement = {
          unknown_stage = null, unknown_code = null, question = null
     from lock_limit
    where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state = 'indeterminate'
-     and ($4::text <> 'released' or r.settled_at + r.quarantine_ms * interval '1 ms' <= statement_timestamp())
+     and ($4::text <> 'released' or r.settled_at + r.quarantine_ms * interval '1 ms' <= least(statement_timestamp(), ${BELIEVED}))
      and ($4::text <> 'released' or $14::int is null or (r.asked = $14 and r.absent_at is not null))
   returning ${rowColumns('r')}, r.route, r.request_id
 ), ${audited(schema, 10)}
@@ -83,7 +83,7 @@ const REFUSED_LOOK: Statement = {
   name: 'refused_look',
   writes: false,
   text: (schema) => `select ${rowColumns('r')},
-       (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - clock_timestamp()) * 1000)::float8 as quarantine_left_ms
+       (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - least(clock_timestamp(), ${BELIEVED})) * 1000)::float8 as quarantine_left_ms
   from ${schema}.records r where r.id = $1`
 }
 

@@ -7,8 +7,9 @@ import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/rec
 import type { Standing } from '../../core/standing.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
+import type { TimeSeen } from '../time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
-import { beatOnce } from './beat.ts'
+import { beatOnce, readTimeSeen } from './beat.ts'
 import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
@@ -127,6 +128,9 @@ export class PostgresRecords implements RecordStore {
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> { return this.#background('expire', (session) => expireRecord(session, token, audit)) }
 
   beat (sign: SignOfLife): Promise<Beaten> { return this.#background('beat', (session) => beatOnce(session, sign)) }
+
+  /** The database's time, and the last one at which a gateway that found it right has given a sign of life. */
+  timeSeen (): Promise<TimeSeen> { return this.#background('time_seen', readTimeSeen) }
 
   /** What the server's settings leave of the promise, for sessions like the store's own. */
   standing (): Promise<Standing> { return this.#background('standing', async session => this.#standing.read(session)) }

@@ -5,7 +5,8 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { Ledger } from '../ledger.ts'
-import { beatIn } from './beat.ts'
+import { refuseEarlier } from '../time-seen.ts'
+import { beatIn, timeSeenIn } from './beat.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
@@ -37,6 +38,7 @@ export class Database {
   constructor ({ file, nowMs, exclusive }: WorkerStart) {
     try {
       this.connection = connect(file, nowMs)
+      if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
       this.#table = new SqliteTable(this.connection)
       this.#ledger = new Ledger(this.#table)
       this.#marks = new MarkTable(this.connection)
@@ -52,9 +54,11 @@ export class Database {
 
   /**
    * One result per call, in their order. Throws Faulted: rejected (rolled back, one call's content) or unavailable, which
-   * is in doubt only if the commit itself failed, for then its frames may or may not be in the log.
+   * is in doubt only if the commit itself failed, for then its frames may or may not be in the log. `believedMs`: by more than
+   * this of the clock nothing is over.
    */
-  run (calls: readonly Call[], nowMs: number): unknown[] {
+  run (calls: readonly Call[], nowMs: number, believedMs = Infinity): unknown[] {
+    for (const each of [this.#ledger, this.#marks, this.#inbox]) each.believedMs = believedMs
     const operation = calls[0]?.op ?? 'nothing'
     if (calls.every(({ op }) => READS.has(op))) return this.#attempt(operation, false, () => calls.map(call => this.#perform(call, nowMs)))
     const results = this.#attempt(operation, false, () => {
@@ -102,7 +106,7 @@ export class Database {
       case 'list': return this.#ledger.list(call.filter, nowMs)
       case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
       case 'expire': return this.#ledger.expire(call.token, call.audit, nowMs)
-      case 'beat': return beatIn(this.connection, nowMs)
+      case 'beat': return beatIn(this.connection, call.sign, nowMs)
       case 'mark': return this.#marks.mark(call, nowMs)
       case 'markDone': return this.#marks.put({ ...call, done: true }, nowMs)
       case 'markRemove': return this.#marks.remove(call)

@@ -90,6 +90,8 @@ const ALL = -1
 const DEAD_FOR_MS = 3_600_000
 
 export class InboxTable {
+  /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
+  believedMs = Infinity
   readonly #database: DatabaseSync
   readonly #prepared = new Map<string, StatementSync>()
 
@@ -156,7 +158,7 @@ export class InboxTable {
   }
 
   recover (limit: number, nowMs: number): Recovered {
-    const found = this.#prepare(lost).all(nowMs, limit)
+    const found = this.#prepare(lost).all(this.#over(nowMs), limit)
     for (const columns of found) {
       const state = columns.holds === 1 ? 'held' : 'waiting'
       this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
@@ -192,20 +194,24 @@ export class InboxTable {
   }
 
   sweep (limit: number, nowMs: number): number {
-    const swept = this.#prepare(sweep).all(nowMs, limit)
+    const swept = this.#prepare(sweep).all(this.#over(nowMs), limit)
     for (const { group_id: group, blocks } of swept) if (blocks === 1) this.#call(group, nowMs)
-    this.#prepare(sweepWorkers).run(nowMs - DEAD_FOR_MS)
+    this.#prepare(sweepWorkers).run(this.#over(nowMs) - DEAD_FOR_MS)
     return swept.length
+  }
+
+  #over (nowMs: number): number {
+    return Math.min(nowMs, this.believedMs)
   }
 
   /** What stands there, and counts: what is past makes room. */
   #standing (id: Buffer, nowMs: number): Columns | null {
     const found = this.#prepare(find).get(id)
-    return found === undefined || isPast(found, nowMs) ? null : found
+    return found === undefined || isPast(found, this.#over(nowMs)) ? null : found
   }
 
   #isRecorded ({ id, underClaim }: Arrival, nowMs: number): boolean {
-    return underClaim === undefined && this.#prepare(isRecorded).get(id, nowMs) !== undefined
+    return underClaim === undefined && this.#prepare(isRecorded).get(id, this.#over(nowMs)) !== undefined
   }
 
   #put ({ id, underClaim = 1, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
@@ -252,7 +258,7 @@ export class InboxTable {
       token,
       route: columns.route as string,
       tries: columns.tries as number,
-      ageMs: nowMs - ((columns.retried_at ?? columns.received_at) as number),
+      ageMs: this.#over(nowMs) - ((columns.retried_at ?? columns.received_at) as number),
       lastError: columns.error as string | null,
       requestId: columns.request_id as string,
       request: { method: columns.method as string, target: bytesOf(columns.target).toString('latin1'), headers, body: bytesOf(columns.body) }
@@ -274,7 +280,7 @@ export class InboxTable {
     const conditions = ['(expires_at is null or expires_at > ?)', 'received_at <= ?', ...wanted.map(([column]) => `${column} = ?`), ...states === undefined ? [] : ['state in (select value from json_each(?))']]
     // Of any age is also what was accepted before the clock was put back.
     const until = olderMs === undefined ? Number.MAX_SAFE_INTEGER : nowMs - olderMs
-    const values: SQLInputValue[] = [nowMs, until, ...wanted.map(([, value]) => value), ...states === undefined ? [] : [JSON.stringify(states)]]
+    const values: SQLInputValue[] = [this.#over(nowMs), until, ...wanted.map(([, value]) => value), ...states === undefined ? [] : [JSON.stringify(states)]]
     return this.#prepare(`select * from messages where ${conditions.join(' and ')} order by number limit ?`).all(...values, limit)
   }
 

@@ -71,6 +71,8 @@ export interface Batch {
   readonly number: number
   /** The store's clock for the whole batch. */
   readonly nowMs: number
+  /** By more of it than this nothing is over; null: as the clock says. */
+  readonly believedMs: number | null
   readonly calls: readonly Call[]
 }
 
