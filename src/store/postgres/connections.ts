@@ -118,6 +118,8 @@ export class Connections {
     }
   }
 
+  get lockTimeoutMs (): number { return this.#options.lockTimeoutMs }
+
   /** Ends what is idle now and the rest when it is given back. */
   close (): Promise<void> {
     this.#closing ??= this.#pool.end()

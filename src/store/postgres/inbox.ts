@@ -10,9 +10,10 @@ import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
 import { SWEEP_FROM_START } from './background.ts'
 import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'
-import { provenRolledBack } from './faults.ts'
+import { hasWaitedInVain, provenRolledBack } from './faults.ts'
+import { Line } from './in-line.ts'
 import { acceptAll, acceptEach, arrivalOf, idText, lookAtMessages, lookAtMessagesDurably, type Arrival, type Groups } from './inbox-accept.ts'
-import { callGroups, dueInMs, endWorker, keepAlive, recoverMessages, settleMessages, takeMessages, uncalledGroups, type Settling } from './inbox-deliver.ts'
+import { callGroups, dueInMs, endWorker, keepAlive, keepAliveInLine, recoverMessages, settleMessages, takeMessages, uncalledGroups, type Living, type Settling } from './inbox-deliver.ts'
 import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { Reach } from './inbox-reach.ts'
 
@@ -33,6 +34,8 @@ export interface InboxPurposes {
   readonly inbox: Connections
   readonly deliveries: Connections
   readonly background: Connections
+  /** Of statements that wait for rows that somebody holds locked (in-line.ts). */
+  readonly lines: Connections
 }
 
 type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
@@ -50,13 +53,14 @@ export class PostgresInbox implements InboxStore {
   readonly #behind = new Set<string>()
   #isCalling = false
   readonly #reach = new Reach()
+  readonly #line: Line<Living>
   #sweepFromMs = SWEEP_FROM_START
   #arrivals = 0
   /** Where the next look for groups that nobody has called begins; null: with the first. */
   #uncalledFrom: Buffer | null = null
 
   constructor (purposes: InboxPurposes) {
-    const { inbox, deliveries } = purposes
+    const { inbox, deliveries, lines } = purposes
     this.#purposes = purposes
     const lane = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     const several = { ...lane, batchMsPerLane: BATCH_MS_PER_LANE, batchBytesMax: BYTES_MAX }
@@ -66,6 +70,7 @@ export class PostgresInbox implements InboxStore {
     this.#proofs = new Lane({ ...lane, name: 'looks at messages that write', idOf: hex, run: (ids) => inbox.use('message_look_durably', async (session) => inOrder(ids, await lookAtMessagesDurably(session, ids))) })
     this.#settles = new Lane({ ...several, name: 'settles of messages', batchesMax: SETTLE_BATCHES_MAX, idOf: ({ token }) => hex(token.id), bytesOf: ({ fate }) => fate.answer?.length ?? 0, run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups))) })
     this.#calls = new Lane<string, null>({ ...lane, name: 'calls of groups', idOf: (group) => group, run: (groups) => deliveries.use('message_call', (session) => callEach(session, groups)) })
+    this.#line = new Line<Living>({ againMs: lines.lockTimeoutMs / 2, idOf: ({ owner }) => hex(owner), wait: (living) => lines.use('worker_alive_in_line', (session) => keepAliveInLine(session, living)) })
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
@@ -91,9 +96,20 @@ export class PostgresInbox implements InboxStore {
     return message !== null && isDoubtful(message) ? this.#proofs.push(id) : message
   }
 
-  alive (owner: Buffer, leaseMs: number): Promise<void> { return this.#purposes.deliveries.use('worker_alive', (session) => keepAlive(session, owner, leaseMs)) }
+  /** Where somebody holds the worker's row locked, it is waited for behind this too: the next call finds it written. */
+  async alive (owner: Buffer, leaseMs: number): Promise<void> {
+    try {
+      await this.#purposes.deliveries.use('worker_alive', (session) => keepAlive(session, { owner, leaseMs }))
+    } catch (error) {
+      if (hasWaitedInVain(error)) this.#line.stand([{ owner, leaseMs }])
+      throw error
+    }
+  }
 
-  gone (owner: Buffer): Promise<void> { return this.#purposes.deliveries.use('worker_gone', (session) => endWorker(session, owner)) }
+  gone (owner: Buffer): Promise<void> {
+    this.#line.leave(hex(owner))
+    return this.#purposes.deliveries.use('worker_gone', (session) => endWorker(session, owner))
+  }
 
   async take (order: TakeMessages): Promise<Delivery[]> {
     const look = this.#reach.look()
@@ -133,6 +149,8 @@ export class PostgresInbox implements InboxStore {
     this.#sweepFromMs = count < limit ? SWEEP_FROM_START : latestMs
     return count
   }
+
+  close (): void { this.#line.close() }
 
   async #allOf (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
     return Promise.all((await this.#whole.push(messages)).map((result) => this.#certain(result)))

@@ -14,11 +14,12 @@ import { confirmClaims, insertClaims, lookAt, lookDurably, takeClaims, type Take
 import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'
 import { provenRolledBack } from './faults.ts'
+import { Line } from './in-line.ts'
 import { PostgresInbox, type InboxPurposes } from './inbox.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
-import { renewLeases } from './renewals.ts'
+import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
 import { insertLost, lookAtRefused, settleRows, type LostOrder } from './settles.ts'
 import { readStanding } from './standing.ts'
 import type { PostgresWakes } from './wakes.ts'
@@ -71,13 +72,14 @@ export class PostgresRecords implements RecordStore {
   readonly #looks: Lane<Buffer, Row | null>
   /** On its own: a commit that hangs holds up no look that needs none. */
   readonly #proofs: Lane<Buffer, Row | null>
-  readonly #renewals: Lane<Token, RenewResult>
+  readonly #renewals: Lane<Token, Renewal>
+  readonly #line: Line<Token>
   readonly #settles: Lane<Settlement, Outcome<SettleResult>>
   readonly #lost: Lane<LostOrder, SettleResult>
   #sweepFromMs = SWEEP_FROM_START
 
   constructor (installation: string, purposes: Purposes, wakes: PostgresWakes) {
-    const { claims, settles, renewals, marks } = purposes
+    const { claims, settles, renewals, marks, lines } = purposes
     this.installation = installation
     this.#purposes = purposes
     this.wakes = wakes
@@ -91,7 +93,8 @@ export class PostgresRecords implements RecordStore {
     this.#proofs = new Lane({ ...shared, name: 'looks that write', idOf: hex, run: (batch) => claims.use('claim_look_durably', async (session) => inOrder(batch, await lookDurably(session, batch))) })
     this.#settles = new Lane({ ...shared, name: 'settles', batchesMax: SETTLE_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: ({ token }) => idText(token), bytesOf: answerBytes, batchBytesMax: SETTLE_BYTES_MAX, run: (batch) => settles.use('settle', (session) => settleAll(session, batch)) })
     this.#lost = new Lane({ ...shared, name: 'settles of lost rows', batchMax: 1, idOf: ({ claim }) => idText(claim), run: (batch) => settles.use('settle_lost', (session) => settleLostAll(session, batch)) })
-    this.#renewals = new Lane<Token, RenewResult>({ ...shared, name: 'renewals', batchMax: RENEWALS_MAX, idOf: idText, provenRolledBack: () => false, run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch)) })
+    this.#renewals = new Lane<Token, Renewal>({ ...shared, name: 'renewals', batchMax: RENEWALS_MAX, idOf: idText, provenRolledBack: () => false, run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch)) })
+    this.#line = new Line<Token>({ againMs: lines.lockTimeoutMs / 2, idOf: idText, wait: (tokens) => lines.use('renew_in_line', (session) => renewInLine(session, tokens)) })
   }
 
   async insert (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#inserts.push(claim))) }
@@ -105,7 +108,12 @@ export class PostgresRecords implements RecordStore {
     return row !== null && mustBeProven(row) ? this.#prove(id) : row
   }
 
-  renew (tokens: readonly Token[]): Promise<RenewResult[]> { return Promise.all(tokens.map((token) => this.#renewals.push(token))) }
+  /** What somebody holds locked is waited for behind this, for as long as it is asked for. */
+  async renew (tokens: readonly Token[]): Promise<RenewResult[]> {
+    const renewals = await Promise.all(tokens.map((token) => this.#renewals.push(token)))
+    this.#line.stand(tokens.filter((_, index) => renewals[index] === 'skipped'))
+    return renewals.map((renewal) => renewal === 'none' ? 'skipped' : renewal)
+  }
 
   async settle (settlement: Settlement): Promise<SettleResult> { return resultOf(await this.#settles.push(settlement)) }
 
@@ -139,6 +147,8 @@ export class PostgresRecords implements RecordStore {
   standing (): Promise<Standing> { return this.#background('standing', readStanding) }
 
   async close (): Promise<void> {
+    this.#line.close()
+    this.inbox.close()
     await Promise.all([this.wakes, ...Object.values<Connections>({ ...this.#purposes })].map((each) => each.close()))
   }
 
