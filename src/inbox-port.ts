@@ -54,7 +54,7 @@ export interface MessageAudit { readonly who: string, readonly why: string }
 /**
  * The inbox: one durable row per message, in the arbiter's database. Times count on the store's own clock.
  *
- * A driver guarantees: a resolved promise means that the commit is acknowledged. Of all that accept one id exactly one is told
+ * A driver guarantees: a resolved promise means that the commit is acknowledged, also of a message that is only seen. Of all that accept one id exactly one is told
  * 'accepted', until the message is swept. Of a group at most one message is delivered at a time, in the order in which the
  * acceptances were committed; one whose `stops` is set stops it while dead or held. Nothing is handed out twice with one
  * attempt, and an attempt is greater than all before it. A write whose token does not match changes nothing. What a worker had when it was no longer
@@ -65,7 +65,7 @@ export interface InboxStore {
   /** All of them, or (one of them is there already with another fingerprint, or is recorded) none; in one transaction. The results in their order; their ids all different. */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
-  /** This worker lives for `leaseMs` from when the statement began. */
+  /** This worker lives for `leaseMs` from when the statement began. Rejected for a lock: it is waited for behind the call, and lives meanwhile. */
   alive: (owner: Buffer, leaseMs: number) => Promise<void>
   /** Its deliveries are over, or are given up: it lives no more. */
   gone: (owner: Buffer) => Promise<void>

@@ -148,7 +148,7 @@ export interface Beaten {
  * The arbiter: one durable row per record. Every write is one short transaction of its own; nothing is held around it.
  *
  * A driver guarantees: a resolved promise means that the commit is acknowledged (or, for a read, that the row is
- * committed). A rejection is {@link StoreUnavailable} (`inDoubt` says whether it may have been applied),
+ * committed; a row that an answer would be given from, and a refusal, are as durable as what is acknowledged). A rejection is {@link StoreUnavailable} (`inDoubt` says whether it may have been applied),
  * StoreRejected (content) or StoreOverloaded (never sent). Compare-and-set conditions are tested on the locked row in
  * the writing statement (P5). Calls of one kind may be combined into one statement; the order of two calls that are
  * both under way is not defined.
@@ -174,7 +174,8 @@ export interface RecordStore {
   look: (id: Buffer) => Promise<Row | null>
   /**
    * In the order of `tokens`. 'skipped': the row is locked by somebody, or there is none: a failover lost it, nobody else has
-   * claimed it, and its owner goes on holding what it has (the lock in Redis) until it puts the outcome back. Try again.
+   * claimed it, and its owner goes on holding what it has (the lock in Redis) until it puts the outcome back. Try again: a locked
+   * row is waited for behind the call for as long as it is asked for, and no lapse takes it in the moment in which it is let go of.
    * A connection of its own (P8).
    */
   renew: (tokens: readonly Token[]) => Promise<RenewResult[]>

@@ -2,15 +2,14 @@
  * Keeps the arbiter's contact (E2b) known while no request does, and reads its clock: one small write every sixth of a lease,
  * of a worker's at most.
  */
-import { heartbeatMs } from '../gateway/gateway.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
-  const { clock, log, records, longestLeaseMs } = gateway.world
+  const { clock, log, records } = gateway.world
   return new Service({
     name: 'heartbeat',
-    everyMs: heartbeatMs(longestLeaseMs),
+    everyMs: gateway.heartbeatMs,
     clock,
     log,
     round: async () => {

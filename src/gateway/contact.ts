@@ -15,7 +15,10 @@ export class Contact {
   #lastMs = 0
   #lastWallMs = 0
 
-  /** `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat, less than a renewal's period. `mayBelieve`: the arbiter's clock has not stepped ahead. */
+  /**
+   * `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat, and so short that with a renewal's period it
+   * is less than the shortest lease. `mayBelieve`: the arbiter's clock has not stepped ahead.
+   */
   constructor (clock: Clock, leaseMs: number, silenceMs: number, mayBelieve: () => boolean = () => true) {
     this.#clock = clock
     this.#leaseMs = leaseMs
@@ -28,19 +31,19 @@ export class Contact {
     this.#leaseMs = Math.max(this.#leaseMs, leaseMs)
   }
 
-  /** The arbiter has answered. */
+  /** The arbiter has acknowledged a write. */
   kept (): void {
     if (!this.standing()) this.#sinceMs = this.#clock.monotonicMs()
     this.#lastMs = this.#clock.monotonicMs()
     this.#lastWallMs = this.#clock.wallMs()
   }
 
-  /** It did not. */
+  /** It does not answer. */
   broken (): void {
     this.#sinceMs = null
   }
 
-  /** The last word from the arbiter was an answer, and not long ago. */
+  /** The last word from the arbiter acknowledged a write, and not long ago. */
   standing (): boolean {
     // On both clocks: while the machine was suspended, perhaps together with the arbiter, nobody could renew and the monotonic one stood still.
     const silentMs = Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#clock.wallMs() - this.#lastWallMs)

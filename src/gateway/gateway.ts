@@ -18,7 +18,7 @@ import { Executions } from './executions.ts'
 import { InboxDepths, sizeOf } from './inbox-depths.ts'
 import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
-import { observed } from './observed.ts'
+import { observed, observedInbox } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
@@ -55,6 +55,7 @@ export class Gateway {
   readonly contact: Contact
   /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
   readonly workersContact: Contact
+  readonly heartbeatMs: number
   readonly watches: Watches
   readonly scopeSplits = new ScopeSplits()
   readonly knownScopes = new KnownScopes()
@@ -91,10 +92,11 @@ export class Gateway {
 
   constructor (world: World, shortestLeaseMs = world.longestLeaseMs) {
     this.arbiterClock = world.arbiterClock ?? new ArbiterClock({ ...world, shortestLeaseMs, longestKeepMs: world.longestKeepMs ?? KEEP_MS_MAX })
-    this.contact = contactFor(world.clock, world.longestLeaseMs, this.arbiterClock)
-    this.workersContact = contactFor(world.clock, WORKER_LEASE_MS, this.arbiterClock)
+    this.contact = contactFor(world.clock, this.arbiterClock, world.longestLeaseMs, shortestLeaseMs)
+    this.workersContact = contactFor(world.clock, this.arbiterClock, WORKER_LEASE_MS)
+    this.heartbeatMs = heartbeatMs(shortestLeaseMs)
     this.arbiterClock.onStoodStill = () => { for (const contact of [this.contact, this.workersContact]) contact.broken() }
-    this.world = { ...world, records: observed(world.records, this.contact, this.workersContact) }
+    this.world = { ...world, records: observed(world.records, this.contact, this.workersContact), inbox: observedInbox(world.inbox, this.workersContact) }
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
     this.watches = new Watches(world)
@@ -318,11 +320,12 @@ export class Gateway {
 
 const IDLE_LOOK_MS = 20
 
-function contactFor (clock: Clock, leaseMs: number, arbiterClock: ArbiterClock): Contact {
-  return new Contact(clock, leaseMs, leaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED, () => arbiterClock.aheadMs === 0)
+/** A silence that is not noticed must not use up the shortest lease: whoever holds it could not renew meanwhile either. */
+function contactFor (clock: Clock, arbiterClock: ArbiterClock, leaseMs: number, shortestMs = leaseMs): Contact {
+  return new Contact(clock, leaseMs, shortestMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED, () => arbiterClock.aheadMs === 0)
 }
 
-/** Between two heartbeats: as the shorter of the leases needs it whose contact they keep known. */
-export function heartbeatMs (longestLeaseMs: number): number {
-  return Math.min(longestLeaseMs, WORKER_LEASE_MS) * HEARTBEAT_SHARE
+/** Between two heartbeats: as the shortest of the leases needs it whose contact they keep known. */
+function heartbeatMs (shortestLeaseMs: number): number {
+  return Math.min(shortestLeaseMs, WORKER_LEASE_MS) * HEARTBEAT_SHARE
 }

@@ -4,11 +4,13 @@ import type { SettledState } from '../../core/record.ts'
 import type { Lapsed, LapseOrder, Swept, Unresolved } from '../../ports.ts'
 import { byteas } from './arrays.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { nobodyInLine } from './in-line.ts'
 import { databaseSeconds } from './settles.ts'
 
 /**
  * $6 not after: the database's time as just read on this connection, and a little. The lease is tested again on the locked row: without `for no key update` the update waits for a renewal under way and
  * then takes the lease that it has just made long. `skip locked`: whoever holds the row is alive.
+ * And so is who waits for it: when a stranger lets go of it, it is free for a moment.
  */
 const LAPSE: Statement = {
   name: 'lapse',
@@ -17,6 +19,7 @@ const LAPSE: Statement = {
   select id from ${schema}.records
    where state = 'claimed' and lease_until <= least(statement_timestamp(), ${BELIEVED}) and statement_timestamp() < to_timestamp($6::float8)
      and owner <> all ($2::bytea[]) and ($3::bytea[] is null or id = any ($3::bytea[]))
+     and ${nobodyInLine('id')}
    order by lease_until
    limit $1
      for no key update skip locked

@@ -5,6 +5,7 @@
 import type { Claim, Row, Token } from '../../core/record.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
+import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
 
 /** `id` as hex. */
@@ -58,12 +59,29 @@ export async function insertClaims (session: Session, claims: readonly Claim[]):
 const CLAIM_LOOK: Statement = {
   name: 'claim_look',
   writes: false,
-  text: (schema) => `select ${rowColumns('r')}
+  text: (schema) => `select ${rowColumns('r')}, ${mayBeLost('r', 2)}
   from ${schema}.records r where r.id = any ($1::bytea[])`
 }
 
+/** Of what {@link isDoubtful} nothing may be concluded that a failover could make untrue: that is {@link lookDurably}'s. */
 export async function lookAt (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
-  return (await session.run<RowColumns>(CLAIM_LOOK, [byteas(ids)])).map(toRow)
+  const rows = await session.run<RowColumns & { readonly may_be_lost: boolean }>(CLAIM_LOOK, [byteas(ids), session.horizon.value])
+  return rows.map((row) => doubted(toRow(row), row))
+}
+
+const CLAIM_LOOK_DURABLY: Statement = {
+  name: 'claim_look_durably',
+  writes: true,
+  text: (schema) => `with ${PROOF_CTE}
+select ${rowColumns('r')}, p.horizon
+  from ${schema}.records r cross join proof p where r.id = any ($1::bytea[])`
+}
+
+/** What it says will be so after any promotion that loses no acknowledged commit. */
+export async function lookDurably (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
+  const rows = await session.run<RowColumns & { readonly horizon: string }>(CLAIM_LOOK_DURABLY, [byteas(ids)])
+  for (const { horizon } of rows.slice(0, 1)) session.horizon.reached(horizon)
+  return rows.map(toRow)
 }
 
 /**

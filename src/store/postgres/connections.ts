@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { Pool, types, type CustomTypesConfig, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
 import { StoreOverloaded } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
+import { Horizon } from './durable.ts'
 import { faultOfConnecting, faultOfStatement, faultOfWarning, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
 
 /**
@@ -37,6 +38,7 @@ export interface Session {
   run: <Row extends object>(statement: Statement, values: Values) => Promise<Row[]>
   /** How long a statement of this session may wait for a row's lock. For `lock_timeout`, as text with its unit. */
   readonly lockTimeout: string
+  readonly horizon: Horizon
 }
 
 export interface ConnectionsOptions {
@@ -94,6 +96,7 @@ export class Connections {
   readonly #texts = new Map<Statement, { readonly text: string, readonly digest: string, readonly believes: boolean }>()
   /** How often a connection has run a statement. */
   readonly #runs = new WeakMap<PoolClient, Map<Statement, number>>()
+  readonly #horizon = new Horizon()
   #toldAtMs = -Infinity
   #closing: Promise<void> | null = null
 
@@ -127,11 +130,13 @@ export class Connections {
       }
     }
     try {
-      return await work({ run, lockTimeout: `${this.#options.lockTimeoutMs}ms` })
+      return await work({ run, lockTimeout: `${this.#options.lockTimeoutMs}ms`, horizon: this.#horizon })
     } finally {
       client.release(!usable)
     }
   }
+
+  get lockTimeoutMs (): number { return this.#options.lockTimeoutMs }
 
   /** Ends what is idle now and the rest when it is given back. */
   close (): Promise<void> {

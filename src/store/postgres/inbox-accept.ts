@@ -8,6 +8,7 @@ import type { AcceptResult } from '../../ports.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
+import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
 import { isUniqueViolation, RolledBack } from './faults.ts'
 import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
 
@@ -88,8 +89,16 @@ const MESSAGE_RECORDED: Statement = {
 const MESSAGE_LOOK: Statement = {
   name: 'message_look',
   writes: false,
-  text: (schema) => `select ${messageColumns('m')}, coalesce(m.expires_at <= least(statement_timestamp(), ${BELIEVED}), false) as past
+  text: (schema) => `select ${messageColumns('m')}, coalesce(m.expires_at <= least(statement_timestamp(), ${BELIEVED}), false) as past, ${mayBeLost('m', 2)}
   from ${schema}.messages m where m.id = any ($1::bytea[])`
+}
+
+const MESSAGE_LOOK_DURABLY: Statement = {
+  name: 'message_look_durably',
+  writes: true,
+  text: (schema) => `with ${PROOF_CTE}
+select ${messageColumns('m')}, p.horizon
+  from ${schema}.messages m cross join proof p where m.id = any ($1::bytea[]) and (m.expires_at > statement_timestamp()) is not false`
 }
 
 const MESSAGE_FORGET: Statement = {
@@ -108,15 +117,22 @@ returning case when m.blocks then m.group_id end as behind`
 
 interface Inserted { readonly id: string, readonly behind: string | null }
 
-/** By id as hex. Past ones are not among them. */
+/** By id as hex. Past ones are not among them. One that is doubtful is no reason for a 202. */
 export async function lookAtMessages (session: Session, ids: readonly Buffer[]): Promise<Map<string, MessageDetail>> {
   return (await look(session, ids)).standing
 }
 
+/** The same, and what it says will be so after any promotion that loses no acknowledged commit (durable.ts). */
+export async function lookAtMessagesDurably (session: Session, ids: readonly Buffer[]): Promise<Map<string, MessageDetail>> {
+  const rows = await session.run<MessageColumns & { readonly horizon: string }>(MESSAGE_LOOK_DURABLY, [byteas(ids)])
+  for (const { horizon } of rows.slice(0, 1)) session.horizon.reached(horizon)
+  return new Map(rows.map((row) => [hex(row.id), toMessage(row)]))
+}
+
 async function look (session: Session, ids: readonly Buffer[]): Promise<{ readonly standing: Map<string, MessageDetail>, readonly past: Buffer[] }> {
-  const rows = await session.run<MessageColumns & { readonly past: boolean }>(MESSAGE_LOOK, [byteas(ids)])
+  const rows = await session.run<MessageColumns & { readonly past: boolean, readonly may_be_lost: boolean }>(MESSAGE_LOOK, [byteas(ids), session.horizon.value])
   return {
-    standing: new Map(rows.filter(({ past }) => !past).map((row) => [hex(row.id), toMessage(row)])),
+    standing: new Map(rows.filter(({ past }) => !past).map((row) => [hex(row.id), doubted(toMessage(row), row)])),
     past: rows.filter(({ past }) => past).map(({ id }) => id)
   }
 }

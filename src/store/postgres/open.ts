@@ -7,6 +7,7 @@ import { StartError, StoreUnavailable } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { Connections, UNBALANCED, type ConnectionsOptions } from './connections.ts'
 import { faultOfOpening, type Where } from './faults.ts'
+import { LINE_CONNECTIONS } from './in-line.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
 import { migrate, type Migrated, type Migration } from './migrate.ts'
@@ -62,6 +63,10 @@ const OPEN_MS_MAX = 5_000
  * statement's time is over, and the rest of its batch still has its turn.
  */
 const LOCK_SHARE = 1 / 4
+/** A third of a lease: what is locked just before its renewal is waited for before the lease ends, even behind two others. */
+const RENEWALS_IN_LINE = 2
+/** What only waits for a lock spends nearly all of its time on it. */
+const LINE_LOCK_SHARE = 4 / 5
 /** Operators, sweeper and lapse; the loops of background/ take one at a time. */
 const BACKGROUND_CONNECTIONS = 3
 /** gen_random_uuid() without an extension. */
@@ -119,7 +124,8 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     background: connections(options, transport, 'background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
     marks: connections(options, transport, 'marks', MARK_CONNECTIONS, options.claimTimeoutMs),
     inbox: connections(options, transport, 'inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
-    deliveries: connections(options, transport, 'deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX)
+    deliveries: connections(options, transport, 'deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX),
+    lines: connections(options, transport, 'lines', LINE_CONNECTIONS, (options.renewTimeoutMs ?? RENEW_MS_MAX) * RENEWALS_IN_LINE, LINE_LOCK_SHARE)
   }, wakes(options, transport, installation))
 }
 
@@ -131,7 +137,7 @@ function wakes (options: PostgresOptions, transport: Transport, installation: st
 /** Shown in pg_stat_activity. */
 function nameOf (purpose: string, { instance = '' }: PostgresOptions): string { return `onceway ${purpose} ${instance}`.trim() }
 
-function connections (options: PostgresOptions, transport: Transport, purpose: string, connectionsMax: number, timeoutMs: number): Connections {
+function connections (options: PostgresOptions, transport: Transport, purpose: string, connectionsMax: number, timeoutMs: number, lockShare = LOCK_SHARE): Connections {
   const made: ConnectionsOptions = {
     purpose,
     pool: { ...transport, application_name: nameOf(purpose, options) },
@@ -139,7 +145,7 @@ function connections (options: PostgresOptions, transport: Transport, purpose: s
     prepared: options.prepared,
     connectionsMax,
     timeoutMs,
-    lockTimeoutMs: Math.max(1, Math.round(timeoutMs * LOCK_SHARE)),
+    lockTimeoutMs: Math.max(1, Math.round(timeoutMs * lockShare)),
     log: options.log ?? SILENT,
     meter: options.meter ?? { store () {} },
     ...options.believedMs === undefined ? {} : { believedMs: options.believedMs }

@@ -3,6 +3,7 @@ import type { RecordDetail, Row, Token } from '../../core/record.ts'
 import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { PROVEN } from './durable.ts'
 import { detailColumns, rowColumns, toDetail, toRow, type DetailColumns, type RowColumns } from './rows.ts'
 
 /** $1 id $2 key hash $3 route $4 state, null: any; $5 limit. */
@@ -81,8 +82,9 @@ export async function expireRecord (session: Session, token: Token, audit: Audit
 
 const REFUSED_LOOK: Statement = {
   name: 'refused_look',
-  writes: false,
-  text: (schema) => `select ${rowColumns('r')},
+  // A try before it may have done it, and nobody but this one knows.
+  writes: true,
+  text: (schema) => `select ${rowColumns('r')}, ${PROVEN},
        (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - least(clock_timestamp(), ${BELIEVED})) * 1000)::float8 as quarantine_left_ms
   from ${schema}.records r where r.id = $1`
 }

@@ -5,20 +5,23 @@
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
 import type { Standing } from '../../core/standing.ts'
+import { StoreUnavailable } from '../../errors.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import type { TimeSeen } from '../time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
 import { beatOnce, readTimeSeen } from './beat.ts'
-import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
+import { confirmClaims, insertClaims, lookAt, lookDurably, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
+import { isDoubtful } from './durable.ts'
 import { provenRolledBack } from './faults.ts'
+import { Line } from './in-line.ts'
 import { PostgresInbox, type InboxPurposes } from './inbox.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
-import { renewLeases } from './renewals.ts'
-import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
+import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
+import { insertLost, lookAtRefused, settleRows, type LostOrder } from './settles.ts'
 import { StandingReader } from './standing.ts'
 import type { PostgresWakes } from './wakes.ts'
 
@@ -69,13 +72,16 @@ export class PostgresRecords implements RecordStore {
   readonly #takes: Lane<TakeOrder, TakeResult>
   readonly #confirms: Lane<Claim, Outcome<ClaimResult>>
   readonly #looks: Lane<Buffer, Row | null>
-  readonly #renewals: Lane<Token, RenewResult>
+  /** On its own: a commit that hangs holds up no look that needs none. */
+  readonly #proofs: Lane<Buffer, Row | null>
+  readonly #renewals: Lane<Token, Renewal>
+  readonly #line: Line<Token>
   readonly #settles: Lane<Settlement, Outcome<SettleResult>>
   readonly #lost: Lane<LostOrder, SettleResult>
   #sweepFromMs = SWEEP_FROM_START
 
   constructor (installation: string, purposes: Purposes, wakes: PostgresWakes) {
-    const { claims, settles, renewals, marks } = purposes
+    const { claims, settles, renewals, marks, lines } = purposes
     this.installation = installation
     this.#purposes = purposes
     this.wakes = wakes
@@ -85,21 +91,31 @@ export class PostgresRecords implements RecordStore {
     this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
     this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })
     this.#takes = new Lane({ ...shared, name: 'takes', idOf: ({ claim }) => idText(claim), run: (batch) => claims.use('claim_take', (session) => takeAll(session, batch)) })
-    this.#looks = new Lane({ ...shared, name: 'looks', idOf: hex, run: (batch) => claims.use('claim_look', (session) => lookAtAll(session, batch)) })
+    this.#looks = new Lane({ ...shared, name: 'looks', idOf: hex, run: (batch) => claims.use('claim_look', async (session) => inOrder(batch, await lookAt(session, batch))) })
+    this.#proofs = new Lane({ ...shared, name: 'looks that write', idOf: hex, run: (batch) => claims.use('claim_look_durably', async (session) => inOrder(batch, await lookDurably(session, batch))) })
     this.#settles = new Lane({ ...shared, name: 'settles', batchesMax: SETTLE_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: ({ token }) => idText(token), bytesOf: answerBytes, batchBytesMax: SETTLE_BYTES_MAX, run: (batch) => settles.use('settle', (session) => settleAll(session, batch)) })
     this.#lost = new Lane({ ...shared, name: 'settles of lost rows', batchMax: 1, idOf: ({ claim }) => idText(claim), run: (batch) => settles.use('settle_lost', (session) => settleLostAll(session, batch)) })
-    this.#renewals = new Lane<Token, RenewResult>({ ...shared, name: 'renewals', batchMax: RENEWALS_MAX, idOf: idText, provenRolledBack: () => false, run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch)) })
+    this.#renewals = new Lane<Token, Renewal>({ ...shared, name: 'renewals', batchMax: RENEWALS_MAX, idOf: idText, provenRolledBack: () => false, run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch)) })
+    this.#line = new Line<Token>({ againMs: lines.lockTimeoutMs / 2, idOf: idText, wait: (tokens) => lines.use('renew_in_line', (session) => renewInLine(session, tokens)) })
   }
 
-  async insert (claim: Claim): Promise<ClaimResult> { return resultOf(await this.#inserts.push(claim)) }
+  async insert (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#inserts.push(claim))) }
 
-  async confirm (claim: Claim): Promise<ClaimResult> { return resultOf(await this.#confirms.push(claim)) }
+  async confirm (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#confirms.push(claim))) }
 
   take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#takes.push({ seen, claim, mayRetry }) }
 
-  look (id: Buffer): Promise<Row | null> { return this.#looks.push(id) }
+  async look (id: Buffer): Promise<Row | null> {
+    const row = await this.#looks.push(id)
+    return row !== null && mustBeProven(row) ? this.#prove(id) : row
+  }
 
-  renew (tokens: readonly Token[]): Promise<RenewResult[]> { return Promise.all(tokens.map((token) => this.#renewals.push(token))) }
+  /** What somebody holds locked is waited for behind this, for as long as it is asked for. */
+  async renew (tokens: readonly Token[]): Promise<RenewResult[]> {
+    const renewals = await Promise.all(tokens.map((token) => this.#renewals.push(token)))
+    this.#line.stand(tokens.filter((_, index) => renewals[index] === 'skipped'))
+    return renewals.map((renewal) => renewal === 'none' ? 'skipped' : renewal)
+  }
 
   async settle (settlement: Settlement): Promise<SettleResult> { return resultOf(await this.#settles.push(settlement)) }
 
@@ -136,7 +152,24 @@ export class PostgresRecords implements RecordStore {
   standing (): Promise<Standing> { return this.#background('standing', async session => this.#standing.read(session)) }
 
   async close (): Promise<void> {
+    this.#line.close()
+    this.inbox.close()
     await Promise.all([this.wakes, ...Object.values<Connections>({ ...this.#purposes })].map((each) => each.close()))
+  }
+
+  async #certain (result: ClaimResult): Promise<ClaimResult> {
+    if (result.kind !== 'seen' || !mustBeProven(result.row)) return result
+    const row = await this.#prove(result.row.id)
+    if (row === null) throw new StoreUnavailable('postgres', 'claim_look', true, new Error('a row came and went'))
+    return { kind: 'seen', row }
+  }
+
+  async #prove (id: Buffer): Promise<Row | null> {
+    try {
+      return await this.#proofs.push(id)
+    } catch (error) {
+      throw unseen(error)
+    }
   }
 
   #background<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {
@@ -169,9 +202,14 @@ async function claimAll (session: Session, claims: readonly Claim[], write: Writ
       open = await writeOnce(session, open, write, outcomes)
     }
   } catch (error) {
-    for (const claim of open) outcomes.set(idText(claim), { error })
+    for (const claim of open) outcomes.set(idText(claim), { error: unseen(error) })
   }
   return claims.map((claim) => outcomes.get(idText(claim)) ?? { error: new Error('a claim without an outcome') })
+}
+
+/** A row stood in the way of the insert, whatever became of the look at it: nobody may say that there is none. */
+function unseen (error: unknown): unknown {
+  return error instanceof StoreUnavailable ? new StoreUnavailable('postgres', 'claim_look', true, error, error.answered) : error
 }
 
 async function writeOnce (session: Session, claims: readonly Claim[], write: WriteClaims, outcomes: Map<string, Outcome<ClaimResult>>): Promise<readonly Claim[]> {
@@ -188,8 +226,13 @@ async function takeAll (session: Session, orders: readonly TakeOrder[]): Promise
   })
 }
 
-async function lookAtAll (session: Session, ids: readonly Buffer[]): Promise<Array<Row | null>> {
-  const rows = new Map((await lookAt(session, ids)).map((row) => [hex(row.id), row]))
+/** An answer would be given from it. Whatever else a row says ends in a write, or in asking again. */
+function mustBeProven (row: Row): boolean {
+  return (row.state === 'completed' || row.state === 'consumed') && !row.past && isDoubtful(row)
+}
+
+function inOrder (ids: readonly Buffer[], found: readonly Row[]): Array<Row | null> {
+  const rows = new Map(found.map((row) => [hex(row.id), row]))
   return ids.map((id) => rows.get(hex(id)) ?? null)
 }
 
@@ -197,14 +240,14 @@ async function settleAll (session: Session, settlements: readonly Settlement[]):
   const settled = await settleRows(session, settlements)
   const outcomes = new Map<string, Outcome<SettleResult>>(settled.map(({ id, keep_left_ms: keepLeftMs }) => [id, { result: { kind: 'settled', keepLeftMs } }]))
   const refused = settlements.map(({ token }) => token.id).filter((id) => !outcomes.has(hex(id)))
-  if (refused.length > 0) await lookAtRefused(session, refused, outcomes)
+  if (refused.length > 0) await noteRefused(session, refused, outcomes)
   return settlements.map(({ token }) => outcomes.get(idText(token)) ?? { result: { kind: 'refused', row: null } })
 }
 
 /** A refusal without its row says nothing: where the look fails, the settle is tried again like any that failed. */
-async function lookAtRefused (session: Session, ids: readonly Buffer[], outcomes: Map<string, Outcome<SettleResult>>): Promise<void> {
+async function noteRefused (session: Session, ids: readonly Buffer[], outcomes: Map<string, Outcome<SettleResult>>): Promise<void> {
   try {
-    for (const row of await lookAt(session, ids)) outcomes.set(hex(row.id), { result: { kind: 'refused', row } })
+    for (const row of await lookAtRefused(session, ids)) outcomes.set(hex(row.id), { result: { kind: 'refused', row } })
   } catch (error) {
     for (const id of ids) outcomes.set(hex(id), { error })
   }
@@ -215,7 +258,7 @@ async function settleLostAll (session: Session, orders: readonly LostOrder[]): P
   for (const order of orders) {
     const { token, keepMs } = order.settlement
     const inserted = await insertLost(session, order)
-    results.push(inserted ? { kind: 'settled', keepLeftMs: keepMs } : { kind: 'refused', row: await lookAtOne(session, token.id) })
+    results.push(inserted ? { kind: 'settled', keepLeftMs: keepMs } : { kind: 'refused', row: (await lookAtRefused(session, [token.id]))[0] ?? null })
   }
   return results
 }

@@ -4,8 +4,9 @@
  */
 import type { Claim, Row, Settlement } from '../../core/record.ts'
 import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
-import { lockLimit, lookAt } from './claims.ts'
+import { lockLimit, lookAt, lookDurably } from './claims.ts'
 import type { Session, Statement } from './connections.ts'
+import { isDoubtful } from './durable.ts'
 
 /** `id` as hex. */
 export interface Settled { readonly id: string, readonly keep_left_ms: number }
@@ -110,6 +111,10 @@ export async function databaseSeconds (session: Session): Promise<number> {
   return row?.seconds ?? 0
 }
 
-export async function lookAtOne (session: Session, id: Buffer): Promise<Row | null> {
-  return (await lookAt(session, [id]))[0] ?? null
+/** What stands in the way of settles: its own outcome says that it was stored, another's that it is fenced. Neither may be undone. */
+export async function lookAtRefused (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
+  const rows = await lookAt(session, ids)
+  const doubtful = rows.filter(isDoubtful)
+  if (doubtful.length === 0) return rows
+  return [...rows.filter((row) => !isDoubtful(row)), ...await lookDurably(session, doubtful.map(({ id }) => id))]
 }
