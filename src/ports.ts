@@ -217,7 +217,14 @@ export interface Copy {
   readonly answer: Answer
   /** Wall clock; what clients are told (Idempotency-Expires). */
   readonly expiresAtMs: number
+  /** The row's lease, whatever the route's is where it is read: a delete waits for two of these (P10). */
+  readonly leaseMs: number
+  /** Of the installation, as it was known before the statement that this was read from was sent. */
+  readonly generation: number
 }
+
+/** What a settled row says to everybody else. */
+export type SettledAnswer = Omit<Copy, 'expiresAtMs' | 'generation'>
 
 /** An answer that the arbiter has not taken yet (E6): never replayed before it is settled by its owner and attempt. */
 export interface UnsettledCopy { readonly owner: Buffer, readonly attempt: number, readonly fingerprint: Fingerprint, readonly keepMs: number, readonly answer: Answer }
@@ -248,6 +255,8 @@ export interface LockStore {
   /** Replace my lock (or my unsettled copy). false: nothing of mine stood there. */
   swap: (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number) => Promise<boolean>
   unlock: (id: Buffer, owner: Buffer) => Promise<void>
+  /** Delete the copy that stands there, if it is of this generation. */
+  clear: (id: Buffer, generation: number) => Promise<void>
   /** Delete whatever stands there (operator's delete). false: Redis could not be told. */
   forget: (id: Buffer) => Promise<boolean>
   /** Tell everybody who watches this record to look. */

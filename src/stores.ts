@@ -66,7 +66,7 @@ export class Stores {
       stores.#become(embedded)
       return stores
     }
-    const connection = connectPostgres({ ...postgres, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE })
+    const connection = connectPostgres({ ...postgres, serves: true, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE })
     await stores.#connect(connection, true)
     return stores
   }

@@ -14,7 +14,9 @@ export function heartbeat (gateway: Gateway): Service {
     clock,
     log,
     round: async () => {
-      await records.beat({ gateway: name, instance, beat: ++beat, aheadMs: 0 })
+      const asked = gateway.readClocks()
+      const { generation } = await records.beat({ gateway: name, instance, beat: ++beat, aheadMs: 0 })
+      gateway.generation.learn(generation, asked)
       return false
     }
   })

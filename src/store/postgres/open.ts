@@ -5,6 +5,7 @@
 import { Client, escapeIdentifier } from 'pg'
 import { StartError, StoreUnavailable } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
+import { bindInstallation, readInstallation } from './binding.ts'
 import { Connections, type ConnectionsOptions } from './connections.ts'
 import { faultOfOpening, type Where } from './faults.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
@@ -22,6 +23,8 @@ export interface PostgresOptions {
   /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
   readonly prepared: boolean
   readonly migrate: 'auto' | 'check'
+  /** A gateway begins to serve: the installation is bound to this database (binding.ts). Absent: only looked at. */
+  readonly serves?: boolean
   /** How long one statement of a claim may take, connecting and commit included. */
   readonly claimTimeoutMs: number
   /** A sixth of the shortest lease: a renewal that takes longer is given up and tried again with the next tick (E2). */
@@ -108,7 +111,7 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     await checkServer(client, where)
     const { migrations } = options
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
-    return readInstallation(client, options.schema)
+    return options.serves === true ? bindInstallation(client, options.schema, options.log ?? SILENT) : readInstallation(client, options.schema)
   })
   return new PostgresRecords(installation, {
     claims: connections(options, transport, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),
@@ -182,10 +185,4 @@ async function checkServer (client: Client, { user, database }: Where): Promise<
   if (server.isolation !== 'read committed') {
     throw new StartError(`The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`)
   }
-}
-
-async function readInstallation (client: Client, schema: string): Promise<string> {
-  const { rows: [row] } = await client.query<{ id: string }>(`select id from ${escapeIdentifier(schema)}.installation`)
-  if (row === undefined) throw new StartError(`The schema "${schema}" has lost its installation id: put one row with a new random id into its table installation.`)
-  return row.id
 }

@@ -9,7 +9,8 @@ import type { Write } from './batches.ts'
 import type { ServerSays } from './client.ts'
 import { RedisFilter, RedisMarks } from './marks.ts'
 import { NOBODY_WOKEN } from './server.ts'
-import { decodeValue, encodeLock, encodeValue } from './value.ts'
+import { CLEAR } from './scripts.ts'
+import { beginningOfCopy, decodeValue, encodeLock, encodeValue } from './value.ts'
 import { Wakes } from './wakes.ts'
 import { wayTo } from './way.ts'
 import type { Way } from './way.ts'
@@ -85,6 +86,11 @@ export class RedisLocks implements LockStore {
 
   async unlock (id: Buffer, owner: Buffer): Promise<void> {
     await this.#push({ kind: 'record', key: this.#key(id), owner, value: null, endsAtMs: 0, endsAtWallMs: 0 })
+  }
+
+  async clear (id: Buffer, generation: number): Promise<void> {
+    const key = this.#key(id)
+    if (this.available()) await this.#way.call({ operation: 'clear', key, keys: [key], script: CLEAR, values: [beginningOfCopy(generation)] })
   }
 
   async forget (id: Buffer): Promise<boolean> {

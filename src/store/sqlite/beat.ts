@@ -1,5 +1,6 @@
 /** The sign of life of the one process that serves from this file (ports.ts), inside the transaction that the worker holds. */
 import type { DatabaseSync } from 'node:sqlite'
+import { generationAfter } from '../../core/generation.ts'
 import type { Beaten } from '../../ports.ts'
 
 export function beatIn (connection: DatabaseSync, nowMs: number): Beaten {
@@ -7,4 +8,10 @@ export function beatIn (connection: DatabaseSync, nowMs: number): Beaten {
   const row = connection.prepare(`select i.generation, c.confirmations, case when c.ahead_until > ? then c.ahead_ms else 0 end as ahead_ms
   from installation i cross join clock c`).get(Math.round(nowMs))
   return { nowMs, generation: Number(row?.generation), aheadMs: Number(row?.ahead_ms), confirmations: Number(row?.confirmations) }
+}
+
+/** Nobody shares this store and a Redis: as the port says all the same. */
+export function beginGeneration (connection: DatabaseSync, nowMs: number): void {
+  const row = connection.prepare('select generation from installation').get()
+  connection.prepare('update installation set generation = ?').run(generationAfter(Number(row?.generation), nowMs))
 }
