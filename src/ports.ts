@@ -119,6 +119,8 @@ export interface SignOfLife {
   readonly beat: number
   /** How far this gateway finds the store's clock ahead. */
   readonly aheadMs: number
+  /** Gateways whose beats are asked for with it. */
+  readonly others?: readonly Buffer[]
 }
 
 /** What the store says of itself with every sign of life. */
@@ -131,6 +133,8 @@ export interface Beaten {
   readonly aheadMs: number
   /** How often an operator has said that the time is right. */
   readonly confirmations: number
+  /** The beats of `others`, in their order; null: there was none. Absent: one process has this store. */
+  readonly others?: ReadonlyArray<number | null>
 }
 
 /**
@@ -244,12 +248,25 @@ export type LockValue =
   | { readonly kind: 'copy', readonly copy: Copy }
   | { readonly kind: 'unsettled', readonly copy: UnsettledCopy }
 
+/** The last beat of a gateway that its database has acknowledged. */
+export interface Beat { readonly gateway: Buffer, readonly beat: number }
+
+/** What tells this database's gateways from those of a copy of it that uses the same Redis. Fed by the heartbeat; never rejects. */
+export interface Mirror {
+  /** Whose beats stand there besides `self`'s. Asked before the database is asked for them. */
+  look: (self: Buffer) => Promise<readonly Buffer[]>
+  /** `known`: what the database has of those whom the last look has found. true: look again at once. */
+  show: (mine: Beat, known: ReadonlyArray<number | null>) => Promise<boolean>
+}
+
 /**
  * Redis, or nothing. Losing it costs speed and never safety: no method rejects, and none is needed for correctness.
  * A value is replaced or deleted only by the token that stands there; absent is not mine (P10).
  */
 export interface LockStore {
   readonly name: 'none' | 'memory' | 'redis'
+  /** Absent: nobody else can have come by this store. */
+  readonly mirror?: Mirror | undefined
   lock: (id: Buffer, lock: Lock, ttlMs: number) => Promise<LockResult>
   renew: (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number) => Promise<void>
   /** Replace my lock (or my unsettled copy). false: nothing of mine stood there. */

@@ -137,7 +137,7 @@ export class Stores {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options
-    return openRedis({ ...redis, installation, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+    return openRedis({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
   }
 }
 

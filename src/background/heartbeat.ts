@@ -5,7 +5,7 @@ import { OWNER_BYTES } from '../core/record.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
-  const { clock, log, records, longestLeaseMs, instance, random } = gateway.world
+  const { clock, log, records, locks, longestLeaseMs, instance, random } = gateway.world
   const name = random.bytes(OWNER_BYTES)
   let beat = 0
   return new Service({
@@ -14,10 +14,12 @@ export function heartbeat (gateway: Gateway): Service {
     clock,
     log,
     round: async () => {
+      // What stands in Redis first, then the database: so it is never ahead of it (store/redis/mirror.ts).
+      const others = await locks.mirror?.look(name) ?? []
       const asked = gateway.readClocks()
-      const { generation } = await records.beat({ gateway: name, instance, beat: ++beat, aheadMs: 0 })
-      gateway.generation.learn(generation, asked)
-      return false
+      const beaten = await records.beat({ gateway: name, instance, beat: ++beat, aheadMs: 0, others })
+      gateway.generation.learn(beaten.generation, asked)
+      return await locks.mirror?.show({ gateway: name, beat }, beaten.others ?? []) ?? false
     }
   })
 }

@@ -53,6 +53,7 @@ export class LateLocks implements LockStore {
   }
 
   get name (): LockStore['name'] { return this.#locks.name }
+  get mirror (): LockStore['mirror'] { return this.#locks.mirror }
 
   lock: LockStore['lock'] = async (id, lock, ttlMs) => this.#locks.lock(id, lock, ttlMs)
   renew: LockStore['renew'] = async (held, ttlMs) => this.#locks.renew(held, ttlMs)

@@ -3,6 +3,7 @@
  * it: what answers as if it were the arbiter, out of the past, is no contact (E2b).
  */
 import type { Beaten, SignOfLife } from '../../ports.ts'
+import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import type { Session, Statement } from './connections.ts'
 
@@ -22,8 +23,21 @@ select (extract(epoch from b.seen_at) * 1000)::float8 as now_ms, i.generation::f
 
 interface BeatenColumns { readonly now_ms: number, readonly generation: number, readonly ahead_ms: number, readonly confirmations: number }
 
-export async function beatOnce (session: Session, { gateway, instance, beat, aheadMs }: SignOfLife): Promise<Beaten> {
+/** Of a few that stand in Redis (store/redis/mirror.ts). A statement behind the other: it sees what is committed by now. */
+const OTHERS: Statement = {
+  name: 'beats',
+  writes: false,
+  text: (schema) => `select id, beat::float8 as beat from ${schema}.gateways where id = any ($1::bytea[])`
+}
+
+async function beatsOf (session: Session, gateways: readonly Buffer[]): Promise<Array<number | null>> {
+  if (gateways.length === 0) return []
+  const rows = await session.run<{ id: Buffer, beat: number }>(OTHERS, [byteas(gateways)])
+  return gateways.map((gateway) => rows.find(({ id }) => id.equals(gateway))?.beat ?? null)
+}
+
+export async function beatOnce (session: Session, { gateway, instance, beat, aheadMs, others = [] }: SignOfLife): Promise<Beaten> {
   const [row] = await session.run<BeatenColumns>(BEAT, [gateway, instance, beat, Math.round(aheadMs), session.lockTimeout])
   if (row === undefined) throw new Error('this schema has lost its installation or its clock: put the one row of each back')
-  return { nowMs: row.now_ms, generation: row.generation, aheadMs: row.ahead_ms, confirmations: row.confirmations }
+  return { nowMs: row.now_ms, generation: row.generation, aheadMs: row.ahead_ms, confirmations: row.confirmations, others: await beatsOf(session, others) }
 }
