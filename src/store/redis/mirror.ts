@@ -8,8 +8,9 @@
  *
  * - At first (`waiting`) nothing is asked of Redis but this. A gateway that sees a stranger stays out and shows nothing, so it
  *   disturbs nobody. Else it shows its beat, looks *once more*, and begins only when its own beat stood there and no stranger:
- *   of two that begin at once the one that showed itself later sees the other. So does one whose beat has vanished (a Redis that
- *   was emptied, or came back from a snapshot), or who has stood still for longer than its beat is shown.
+ *   of two that begin at once the one that showed itself later sees the other. One that has stood still for longer than its beat
+ *   is shown begins anew; so does one whose beat has vanished (a Redis that was emptied, or came back from a snapshot) if it sees
+ *   a stranger before it has looked once more.
  * - While it is in use (`open`) one stranger's beat proves nothing: an asynchronous failover of the database forgets beats that
  *   it has acknowledged, and just then the locks in Redis are worth most (P2). But the living write anew: who shows a later beat
  *   and is still ahead has another database. Then this gateway stops (`shut`) and says so.
@@ -85,6 +86,8 @@ export class RedisMirror implements Mirror {
   #ahead = new Map<string, number>()
   /** While shut: since when no stranger stands there. */
   #clearSinceMs: number | null = null
+  /** My beat has stood there ever since a look that found no stranger. */
+  #sure = false
   #connected = false
   #lookedAgain = false
   #timer: NodeJS.Timeout | null = null
@@ -114,12 +117,14 @@ export class RedisMirror implements Mirror {
     this.#ahead = new Map(strangers.map(({ text, beat }) => [text, this.#ahead.get(text) ?? beat]))
     if (this.#state === 'shut') return this.#comeBack(strangers.length > 0)
     if (proven !== undefined) return this.#shut(proven, known[others.indexOf(proven)] ?? null)
-    if (this.#state === 'open' && represented && !this.#stoodStill()) {
-      await this.#announce()
-      return false
+    const alone = strangers.length === 0
+    this.#sure = represented && (alone || this.#sure)
+    if (!this.open || (!alone && !this.#sure)) {
+      this.#state = 'waiting'
+      if (!alone) return false
     }
-    this.#state = 'waiting'
-    return strangers.length === 0 && this.#begin(represented)
+    if (represented) this.#begin()
+    return this.#announce(!represented)
   }
 
   close (): void {
@@ -127,23 +132,17 @@ export class RedisMirror implements Mirror {
     this.#still()
   }
 
-  /** true: look again at once; not twice in a row, where what is shown never stands there. */
-  async #begin (represented: boolean): Promise<boolean> {
-    if (represented) {
-      this.#state = 'open'
-      this.#aliveAtMs = nowMs()
-      this.#timer ??= setInterval(() => { this.#again() }, this.#shownMs * AGAIN_SHARE).unref()
-    }
-    const stands = await this.#announce()
-    this.#lookedAgain = stands && !represented && !this.#lookedAgain
-    return this.#lookedAgain
+  #begin (): void {
+    this.#state = 'open'
+    this.#aliveAtMs = nowMs()
+    this.#timer ??= setInterval(() => { this.#again() }, this.#shownMs * AGAIN_SHARE).unref()
   }
 
   /** The beat that was acknowledged last, for those who ask while this database is slow to take another. */
   #again (): void {
     if (this.#stoodStill()) this.#state = 'waiting'
     this.#aliveAtMs = nowMs()
-    if (this.#state === 'open') void this.#announce()
+    if (this.#state === 'open') void this.#announce(false)
   }
 
   #shut ({ text, beat }: Shown, known: number | null): boolean {
@@ -166,11 +165,13 @@ export class RedisMirror implements Mirror {
     return true
   }
 
-  /** true: it stands there now. */
-  async #announce (): Promise<boolean> {
+  /** `anew`: it did not stand there before. true: look again at once; not twice in a row, where what is shown never stands there. */
+  async #announce (anew: boolean): Promise<boolean> {
     if (this.#mine === null) return false
     const { gateway, beat } = this.#mine
-    return await this.#call('mirror_show', SHOW, [nameOf(gateway), beat, Math.round(this.#shownMs)]) === 1
+    const stands = await this.#call('mirror_show', SHOW, [nameOf(gateway), beat, Math.round(this.#shownMs)]) === 1
+    if (anew || this.#lookedAgain) this.#lookedAgain = stands && anew && !this.#lookedAgain
+    return anew && this.#lookedAgain
   }
 
   #call (operation: string, script: string, values: ReadonlyArray<string | number>): Promise<unknown> {
