@@ -163,7 +163,7 @@ function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'sta
   const registers = [registry]
   const standing = new Gauge({ name: 'onceway_promise', help: 'Which promise holds, by the settings of the stores: 1 for strict or for weakened.', labelNames: ['promise'], aggregator: 'max', registers })
   const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
-  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again.', 'max')
+  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again, or because a copy of the database uses it.', 'max')
   return {
     store: (store, operation, ok, ms) => {
       seconds.observe({ store, operation }, ms / MS_PER_SECOND)

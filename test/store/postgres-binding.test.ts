@@ -14,7 +14,10 @@ describe('whose installation a database is', needs('own postgres'), () => {
   let starting: Promise<PostgresServer> | null = null
   after(async () => { await (await starting)?.stop() })
 
-  const server = async (): Promise<PostgresServer> => starting ??= startPostgres()
+  async function server (): Promise<PostgresServer> {
+    starting ??= startPostgres()
+    return starting
+  }
 
   async function opened (t: TestContext, url: string, serves: boolean): Promise<{ readonly store: PostgresRecordStore, readonly warned: string[] }> {
     const log = recordingLog()

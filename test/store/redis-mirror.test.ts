@@ -124,8 +124,10 @@ describe('whose Redis it is', needs('redis'), () => {
       const { gateway } = await world(t)
       const pair = [gateway(new Map()), gateway(new Map())] as const
       const steps = pair.map(stepsOf)
-      for (const whose of order) await steps[whose]?.shift()?.()
-      assert.ok(!pair.every(({ mirror }) => mirror.open), `in the order ${order.join('')}`)
+      for (const whose of order) {
+        await steps[whose]?.shift()?.()
+        assert.ok(!pair.every(({ mirror }) => mirror.open), `in the order ${order.join('')}`)
+      }
     }
   })
 
