@@ -124,7 +124,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const { log } = logs
   const live = liveOf(config)
   const arbiterClock = new ArbiterClock({ clock: SYSTEM_CLOCK, random: SYSTEM_RANDOM, log, meter, instance, shortestLeaseMs: leases.shortestMs, longestKeepMs: longestKeepOf(config) })
-  const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs, believedMs: arbiterClock.believedMs, meet: async records => arbiterClock.beat(records) })
+  const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs, believedMs: arbiterClock.believedMs, meet: async records => { await arbiterClock.beat(records) } })
   const upstream = new UndiciUpstream(config.upstreams)
   const tokens = new JoseVerifier()
   const settings = settingsOf(config)

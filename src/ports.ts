@@ -124,6 +124,8 @@ export interface SignOfLife {
   readonly aheadMs: number
   /** Absent: it does not judge the store's time. */
   readonly time?: TimeWord
+  /** Gateways whose beats are asked for with it. */
+  readonly others?: readonly Buffer[]
 }
 
 /** What the store says of itself with every sign of life. */
@@ -142,6 +144,8 @@ export interface Beaten {
   readonly suspectedMs?: number
   /** A gateway that trusted the time before the doubt began finds nothing wrong with it since. */
   readonly contradicted?: boolean
+  /** The beats of `others`, in their order; null: there was none. Absent: one process has this store. */
+  readonly others?: ReadonlyArray<number | null>
 }
 
 /**
@@ -229,7 +233,14 @@ export interface Copy {
   readonly answer: Answer
   /** Wall clock; what clients are told (Idempotency-Expires). */
   readonly expiresAtMs: number
+  /** The row's lease, whatever the route's is where it is read: a delete waits for two of these (P10). */
+  readonly leaseMs: number
+  /** Of the installation, as it was known before the statement that this was read from was sent. */
+  readonly generation: number
 }
+
+/** What a settled row says to everybody else. */
+export type SettledAnswer = Omit<Copy, 'expiresAtMs' | 'generation'>
 
 /** An answer that the arbiter has not taken yet (E6): never replayed before it is settled by its owner and attempt. */
 export interface UnsettledCopy { readonly owner: Buffer, readonly attempt: number, readonly fingerprint: Fingerprint, readonly keepMs: number, readonly answer: Answer }
@@ -249,17 +260,32 @@ export type LockValue =
   | { readonly kind: 'copy', readonly copy: Copy }
   | { readonly kind: 'unsettled', readonly copy: UnsettledCopy }
 
+/** The last beat of a gateway that its database has acknowledged. */
+export interface Beat { readonly gateway: Buffer, readonly beat: number }
+
+/** What tells this database's gateways from those of a copy of it that uses the same Redis. Fed by the heartbeat; never rejects. */
+export interface Mirror {
+  /** Whose beats stand there besides `self`'s. Asked before the database is asked for them. */
+  look: (self: Buffer) => Promise<readonly Buffer[]>
+  /** `known`: what the database has of those whom the last look has found. true: look again at once. */
+  show: (mine: Beat, known: ReadonlyArray<number | null>) => Promise<boolean>
+}
+
 /**
  * Redis, or nothing. Losing it costs speed and never safety: no method rejects, and none is needed for correctness.
  * A value is replaced or deleted only by the token that stands there; absent is not mine (P10).
  */
 export interface LockStore {
   readonly name: 'none' | 'memory' | 'redis'
+  /** Absent: nobody else can have come by this store. */
+  readonly mirror?: Mirror | undefined
   lock: (id: Buffer, lock: Lock, ttlMs: number) => Promise<LockResult>
   renew: (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number) => Promise<void>
   /** Replace my lock (or my unsettled copy). false: nothing of mine stood there. */
   swap: (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number) => Promise<boolean>
   unlock: (id: Buffer, owner: Buffer) => Promise<void>
+  /** Delete the copy that stands there, if it is of this generation. */
+  clear: (id: Buffer, generation: number) => Promise<void>
   /** Delete whatever stands there (operator's delete). false: Redis could not be told. */
   forget: (id: Buffer) => Promise<boolean>
   /** Tell everybody who watches this record to look. */

@@ -72,7 +72,7 @@ export class Stores {
       stores.#become(embedded)
       return stores
     }
-    const connection = connectPostgres({ ...postgres, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
+    const connection = connectPostgres({ ...postgres, serves: true, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
     await stores.#connect(connection, true)
     return stores
   }
@@ -145,7 +145,7 @@ export class Stores {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options
-    return openRedis({ ...redis, installation, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+    return openRedis({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
   }
 }
 

@@ -6,15 +6,19 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
-  const { clock, log, records } = gateway.world
+  const { arbiterClock, generation, world: { clock, log, records, locks } } = gateway
   return new Service({
     name: 'heartbeat',
     everyMs: gateway.heartbeatMs,
     clock,
     log,
     round: async () => {
-      await gateway.arbiterClock.beat(records)
-      return false
+      // What stands in Redis first, then the database: so it is never ahead of it (store/redis/mirror.ts).
+      const others = await locks.mirror?.look(arbiterClock.gateway) ?? []
+      const asked = gateway.readClocks()
+      const { beat, beaten } = await arbiterClock.beat(records, others)
+      generation.learn(beaten.generation, asked)
+      return await locks.mirror?.show({ gateway: arbiterClock.gateway, beat }, beaten.others ?? []) ?? false
     }
   })
 }

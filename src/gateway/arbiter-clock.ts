@@ -21,6 +21,9 @@ export interface ArbiterClockOptions {
   readonly longestKeepMs: number
 }
 
+/** What was acknowledged last. */
+export interface Sign { readonly beat: number, readonly beaten: Beaten }
+
 /** How long a finding waits for somebody who says otherwise: whoever lives has given two signs of life by then, and judged twice. */
 const CONTRADICTED_WITHIN_MS = WORKER_LEASE_MS
 
@@ -29,7 +32,8 @@ interface Doubt { readonly foundMs: number, readonly foundAtBootMs: number, read
 export class ArbiterClock {
   readonly #options: ArbiterClockOptions
   readonly #toleranceMs: number
-  readonly #name: Buffer
+  /** Its name in the store, drawn at its start. */
+  readonly gateway: Buffer
   #beats = 0
   #keepMs: number
   /** null: no reading yet, or the word of others that the clock is ahead holds. */
@@ -47,7 +51,7 @@ export class ArbiterClock {
     this.#options = options
     this.#toleranceMs = toleranceOf(options.shortestLeaseMs)
     this.#keepMs = options.longestKeepMs
-    this.#name = options.random.bytes(OWNER_BYTES)
+    this.gateway = options.random.bytes(OWNER_BYTES)
   }
 
   /** How far the arbiter's clock is ahead, as far as is known here; 0: nothing is wrong with it. */
@@ -65,17 +69,19 @@ export class ArbiterClock {
   }
 
   /** One sign of life, and a second one where there is something to tell the others. */
-  async beat (records: Pick<RecordStore, 'name' | 'beat'>): Promise<void> {
+  async beat (records: Pick<RecordStore, 'name' | 'beat'>, others: readonly Buffer[] = []): Promise<Sign> {
     const known = this.#doubt
-    await this.#beatOnce(records)
-    if (known === null && this.#doubt !== null) await this.#beatOnce(records)
+    const sign = await this.#beatOnce(records, others)
+    return known === null && this.#doubt !== null ? this.#beatOnce(records, others) : sign
   }
 
-  async #beatOnce (records: Pick<RecordStore, 'name' | 'beat'>): Promise<void> {
+  async #beatOnce (records: Pick<RecordStore, 'name' | 'beat'>, others: readonly Buffer[]): Promise<Sign> {
     const { clock } = this.#options
+    const sign = { ...this.#sign(records.name === 'sqlite'), others }
     const beforeMs = clock.bootMs()
-    const beaten = await records.beat(this.#sign(records.name === 'sqlite'))
+    const beaten = await records.beat(sign)
     this.#take({ beforeMs, afterMs: clock.bootMs(), storeMs: beaten.nowMs }, beaten)
+    return { beat: sign.beat, beaten }
   }
 
   /** `alone`: nobody else serves from this store, so that nobody can say otherwise. */
@@ -84,7 +90,7 @@ export class ArbiterClock {
     const [doubt, trusted] = [this.#doubt, this.#trusted]
     const doubtedForMs = doubt === null ? 0 : clock.bootMs() - doubt.foundAtBootMs
     return {
-      gateway: this.#name,
+      gateway: this.gateway,
       instance,
       beat: ++this.#beats,
       aheadMs: doubt?.aheadMs ?? 0,

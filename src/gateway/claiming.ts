@@ -32,7 +32,7 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
   const { monotonicMs: askedAtMs, offsetMs } = gateway.readClocks()
   execution.askedAtMs = askedAtMs
   execution.clockOffsetMs = offsetMs
-  const found = await locks.lock(visit.id, lock, visit.claim.leaseMs)
+  const found = await pastOutdated(gateway, visit, lock, await locks.lock(visit.id, lock, visit.claim.leaseMs))
   const early = await verdictOfRedis(gateway, execution, found, askedAtMs, lock.lockedAtMs)
   if (early !== null) return early
   const decided = await claimRow(gateway, execution)
@@ -52,14 +52,13 @@ export async function verdictWithoutClaim (gateway: Gateway, visit: Visit): Prom
   const row = await gateway.world.records.look(visit.id).catch(() => null)
   if (row === null) return null
   const comparison = sameRequest(visit.asked, visit.claim.fingerprint, row.fingerprint)
-  const { leaseMs } = visit.claim
   switch (decide(row, { owner: NOBODY }, comparison, visit.route.idempotency, false).do) {
     case 'replay': {
       const answer = storedAnswer(row)
-      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs, askedAtMs) }
+      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, askedAtMs) }
     }
     case 'not-kept': return { kind: 'consumed', status: row.status ?? 0 }
-    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, leaseMs) }
+    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, visit.claim.leaseMs) }
     case 'unknown': return { kind: 'unknown', timedOut: timedOut(row) }
     case 'mismatch': return visit.route.idempotency.onMismatch.action === 'replay' ? null : { kind: 'mismatch' }
     case 'execute':
@@ -74,6 +73,13 @@ const NOBODY = Buffer.alloc(0)
 
 // ---------------------------------------------------------------- what Redis says
 
+/** A copy of a generation that is over would stand in front for the whole of its life: it goes, and my lock takes its place. */
+async function pastOutdated (gateway: Gateway, { id, claim }: Visit, lock: Lock, found: LockResult): Promise<LockResult> {
+  if (found.kind !== 'copy' || gateway.generation.of(found.copy) !== 'outdated') return found
+  await gateway.world.locks.clear(id, found.copy.generation)
+  return gateway.world.locks.lock(id, lock, claim.leaseMs)
+}
+
 /** null: Redis does not decide; ask the arbiter. */
 async function verdictOfRedis (gateway: Gateway, execution: Execution, found: LockResult, askedAtMs: number, askedAtWallMs: number): Promise<Verdict | null> {
   switch (found.kind) {
@@ -86,14 +92,24 @@ async function verdictOfRedis (gateway: Gateway, execution: Execution, found: Lo
   }
 }
 
-/** null: written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
-function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Verdict | null {
+/** null: not believed, or written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
+async function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Promise<Verdict | null> {
   const comparison = same(execution, copy.fingerprint)
-  if (comparison === 'unknown') return null
-  gateway.recent.keepCopy(execution.visit.name, copy, execution.visit.claim.leaseMs, askedAtMs, askedAtWallMs)
+  if (comparison === 'unknown' || !await isBelieved(gateway, execution, copy)) return null
+  gateway.recent.keepCopy(execution.visit.name, copy, askedAtMs, askedAtWallMs)
+  execution.rowLeaseMs = copy.leaseMs
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
+}
+
+/** One that nobody vouches for just now is believed where nobody can be asked: settled answers replay while the database is away. */
+async function isBelieved (gateway: Gateway, { visit: { id } }: Execution, copy: Copy): Promise<boolean> {
+  const { records, clock, claimWithinMs } = gateway.world
+  const belief = gateway.generation.of(copy)
+  if (belief !== 'unconfirmed') return belief === 'believed'
+  const reached = records.look(id).then(() => true, (error: unknown) => !(error instanceof StoreUnavailable))
+  return await within(clock, claimWithinMs * ADOPTING_SHARE, reached) !== true
 }
 
 /**
@@ -193,6 +209,7 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
     if (result.kind === 'won') return won(execution, result.attempt)
     const { row } = result
     execution.rowSeen = true
+    execution.rowLeaseMs = row.leaseMs
     const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.visit.route.idempotency, gateway.contact.mayLapse())
     const replayed = step.do === 'mismatch' && replaysMismatch(execution) ? asIfSame(gateway, execution, row) : step
     const verdict = verdictOfRow(gateway, execution, row, replayed)
@@ -279,10 +296,9 @@ function won (execution: Execution, attempt: number): RowVerdict {
 function replay (gateway: Gateway, execution: Execution, row: Row): RowVerdict {
   const answer = storedAnswer(row)
   if (answer === null) return undecodable(gateway, execution)
-  const leaseMs = execution.visit.claim.leaseMs
-  gateway.recent.keepRow(execution.visit.name, row, answer, leaseMs, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
+  gateway.recent.keepRow(execution.visit.name, row, answer, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
   return {
-    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs, execution.askedAtMs) },
+    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, execution.askedAtMs) },
     lock: 'copy',
     row
   }
@@ -314,7 +330,7 @@ async function dispose (gateway: Gateway, execution: Execution, decided: RowVerd
   }
   const answer = storedAnswer(row) ?? { status: row.status ?? 0, headers: [], body: Buffer.alloc(0) }
   const state = row.state === 'consumed' ? 'consumed' : 'completed'
-  await gateway.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer }, row.keepLeftMs ?? 0, claim.leaseMs, execution.askedAtMs)
+  await gateway.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs }, row.keepLeftMs ?? 0, execution.askedAtMs)
 }
 
 // ---------------------------------------------------------------- small things

@@ -122,6 +122,8 @@ export class Execution {
   won = false
   /** A look at the arbiter has shown a row of this record: somebody knows the key. */
   rowSeen = false
+  /** Of the row, or copy, that was seen last; null: none was. */
+  rowLeaseMs: number | null = null
   /** Monotonic, before the last statement of the claim: what it showed is no younger than that (P10). */
   askedAtMs = 0
   sending: Sending | null = null

@@ -6,7 +6,7 @@ import { encodeHeaders } from '../core/codec.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import type { Answer, Settlement, Token } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { Clock, Copy, Lapsed, SettleResult } from '../ports.ts'
+import type { Clock, Lapsed, SettledAnswer, SettleResult } from '../ports.ts'
 import { ArbiterClock } from './arbiter-clock.ts'
 import { Budget } from './budget.ts'
 import { CallerPlaces } from './caller-places.ts'
@@ -15,6 +15,7 @@ import { Droppings } from './droppings.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
 import { Executions } from './executions.ts'
+import { Generation } from './generation.ts'
 import { InboxDepths, sizeOf } from './inbox-depths.ts'
 import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
@@ -52,6 +53,8 @@ export class Gateway {
   readonly recent: RecentAnswers
   readonly leases: Leases
   readonly arbiterClock: ArbiterClock
+  /** Of the copies in Redis. */
+  readonly generation: Generation
   readonly contact: Contact
   /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
   readonly workersContact: Contact
@@ -99,6 +102,7 @@ export class Gateway {
     this.world = { ...world, records: observed(world.records, this.contact, this.workersContact), inbox: observedInbox(world.inbox, this.workersContact) }
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
+    this.generation = new Generation(world.clock)
     this.watches = new Watches(world)
     this.buffered = new Budget(world.limits.bufferedBytes)
     this.unsettled = new Budget(world.limits.unsettledBytes)
@@ -203,11 +207,13 @@ export class Gateway {
    * My lock becomes a copy that ends one lease before the row; where there is no time left for one, it goes. `askedAtMs`:
    * before the statement that said `keepLeftMs` — a process that was stopped since then must not keep the past (P10).
    */
-  async swapForCopy (id: Buffer, owner: Buffer, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number, askedAtMs: number): Promise<void> {
+  async swapForCopy (id: Buffer, owner: Buffer, settled: SettledAnswer, keepLeftMs: number, askedAtMs: number): Promise<void> {
     const { locks, copyTtlMs, clock } = this.world
+    const { leaseMs } = settled
+    const generation = this.generation.before(askedAtMs)
     const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
-    if (ttlMs <= 0) return locks.unlock(id, owner)
-    await locks.swap(id, owner, { kind: 'copy', copy: { ...copy, expiresAtMs: this.expiresAtMs(keepLeftMs, leaseMs, askedAtMs) } }, ttlMs)
+    if (ttlMs <= 0 || generation === null) return locks.unlock(id, owner)
+    await locks.swap(id, owner, { kind: 'copy', copy: { ...settled, generation, expiresAtMs: this.expiresAtMs(keepLeftMs, leaseMs, askedAtMs) } }, ttlMs)
   }
 
   /** Own token found indeterminate: unsent, so it is released and the claim made anew, by a new owner (protocol §5). */

@@ -143,9 +143,9 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
   if (!execution.mayFollow(verdict)) {
     // No word of the record, and as true of this request: one after another they would each wait for the same silence.
     if (verdict.kind === 'unavailable') return fromVerdict(verdict)
-    // What it was told holds for this request only if it asked the same, and was read no longer than a lease ago (P10: this
-    // process may have been stopped meanwhile); else this request asks for itself.
-    const fresh = execution.sinceAskedMs(gateway.world.clock) < visit.claim.leaseMs
+    // What it was told holds for this request only if it asked the same, and was read no longer than a lease of its row ago
+    // (P10: this process may have been stopped meanwhile); else this request asks for itself.
+    const fresh = execution.sinceAskedMs(gateway.world.clock) < (execution.rowLeaseMs ?? visit.claim.leaseMs)
     return comparison === 'same' && fresh ? fromVerdict(verdict) : attempt(gateway, visit, patienceMs)
   }
   if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') {

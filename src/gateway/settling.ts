@@ -8,7 +8,7 @@ import { judge } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Fingerprint, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { Clock, Copy, UpstreamResult } from '../ports.ts'
+import type { Clock, SettledAnswer, UpstreamResult } from '../ports.ts'
 import { INBOX_UNREACHED } from './accepting.ts'
 import type { Taken } from './accepting.ts'
 import type { Ending, Execution, Visit } from './execution.ts'
@@ -59,14 +59,14 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   // Settled: a renewal would only find that there is nothing left to renew.
   gateway.leases.drop(execution)
   const copy = settled.kind === 'stored' ? copyOf(execution, plan) : null
-  if (copy !== null && settled.kind === 'stored') gateway.recent.keepSettled(execution.visit.name, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs, settled.askedAtWallMs)
+  if (copy !== null && settled.kind === 'stored') gateway.recent.keepSettled(execution.visit.name, copy, settled.keepLeftMs, settled.askedAtMs, settled.askedAtWallMs)
   // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
   else if (settled.kind !== 'abandoned') await gateway.world.locks.unlock(execution.visit.id, execution.owner)
   if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) gateway.onQuestion()
   gateway.leave(execution)
   execution.ending.resolve(endingOf(gateway, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
-  const swapped = copy !== null && settled.kind === 'stored' ? gateway.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs) : null
+  const swapped = copy !== null && settled.kind === 'stored' ? gateway.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, settled.askedAtMs) : null
   // Behind the copy and together with it, where a store combines what it writes.
   if (settled.kind !== 'abandoned') gateway.world.locks.wake(execution.visit.id)
   await swapped
@@ -74,10 +74,11 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
 }
 
 /** What others may be shown of it; null: nothing is replayed. */
-function copyOf (execution: Execution, plan: Plan): Omit<Copy, 'expiresAtMs'> | null {
+function copyOf (execution: Execution, plan: Plan): SettledAnswer | null {
   const { outcome } = plan.settlement
   if (plan.kept === null || (outcome !== 'completed' && outcome !== 'consumed')) return null
-  return { state: outcome, attempt: execution.attempt, fingerprint: execution.visit.claim.fingerprint, answer: plan.kept }
+  const { fingerprint, leaseMs } = execution.visit.claim
+  return { state: outcome, attempt: execution.attempt, fingerprint, leaseMs, answer: plan.kept }
 }
 
 /** Somebody else's answer is given instead of the stream: read it to its end, or its connection is held for ever. */
@@ -326,5 +327,5 @@ function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: 
   if (!sameFingerprint(row.fingerprint, execution.visit.claim.fingerprint)) return plan.ending(null)
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.ending(null)
-  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, route.idempotency.leaseMs, gateway.world.clock.monotonicMs()) }
+  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, gateway.world.clock.monotonicMs()) }
 }

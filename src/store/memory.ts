@@ -7,6 +7,7 @@ import { transition } from '../core/protocol.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { isDue, leaseIsOver, violation, type Stored } from '../core/stored.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
+import { generationAfter } from '../core/generation.ts'
 import { Ledger, type Audited, type LapseRows, type Table } from './ledger.ts'
 import type { Claim, RecordDetail, Row, SettledState, Settlement, Token } from '../core/record.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../ports.ts'
@@ -34,6 +35,7 @@ export class MemoryStore implements RecordStore {
   readonly #believedMs: () => number | null
   readonly #table: MapTable
   readonly #ledger: Ledger
+  #generation = 1
   #closed = false
 
   constructor (options: MemoryOptions, table = new MapTable(options.recordsMax ?? RECORDS_MAX)) {
@@ -111,11 +113,15 @@ export class MemoryStore implements RecordStore {
   }
 
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> {
-    return this.#run('expire', nowMs => this.#ledger.expire(token, audit, nowMs))
+    return this.#run('expire', nowMs => {
+      const result = this.#ledger.expire(token, audit, nowMs)
+      if (result.kind === 'done') this.#generation = generationAfter(this.#generation, nowMs)
+      return result
+    })
   }
 
   beat (_sign: SignOfLife): Promise<Beaten> {
-    return this.#run('beat', nowMs => ({ nowMs, generation: 1, aheadMs: 0, confirmations: 0 }))
+    return this.#run('beat', nowMs => ({ nowMs, generation: this.#generation, aheadMs: 0, confirmations: 0 }))
   }
 
   close (): Promise<void> {

@@ -165,7 +165,7 @@ function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'sta
   const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
   const ahead = gauge('onceway_clock_ahead_seconds', 'How far the clock of the store has stepped ahead and nobody has confirmed its time: until then nothing lapses or expires by it; 0: it has not.', 'max')
   const steps = counter('onceway_clock_steps_total', 'Steps ahead of the clock of the store that this process has found.', [])
-  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again.', 'max')
+  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again, or because a copy of the database uses it.', 'max')
   return {
     store: (store, operation, ok, ms) => {
       seconds.observe({ store, operation }, ms / MS_PER_SECOND)

@@ -11,6 +11,7 @@ import { INBOX_RULE_BREAKS } from './inbox-rules.ts'
 import { INBOX_STORE_BREAKS } from './inbox-stores.ts'
 import { MECHANISMS } from './mechanisms.ts'
 import { PROBES } from './probes.ts'
+import { REDIS_PAST_BREAKS } from './redis-past.ts'
 
 export interface Patch {
   /** Below src/. */
@@ -37,6 +38,7 @@ export const DROP_LIES = ['done-before-the-answer', 'remove-any-mark'] as const
 export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
+  ...REDIS_PAST_BREAKS,
   ...DOOR_BREAKS,
   ...HOP_BREAKS,
   ...INBOX,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreRejected } from '../../src/errors.ts'
+import { SIGN } from '../harness/sign.ts'
 import { bring, claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, settlementOf, SHORT_MS, snapshot, tokenOf, until, untilPast } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
 import type { Claim } from '../../src/core/record.ts'
@@ -181,6 +182,21 @@ export function operators (open: OpenStore): void {
       assert.equal((await world.store.expire(tokenOf(claim), audit)).kind, 'refused', place)
       assert.deepEqual(await snapshot(world.store, claim.id), before)
     }
+  })
+
+  test('a delete begins a new generation, and what is refused begins none', async t => {
+    const world = await open(t)
+    const [claim, other] = [await bring(world, 'completed'), await bring(world, 'completed')]
+    const generation = async (): Promise<number> => (await world.store.beat(SIGN)).generation
+    const first = await generation()
+    await world.store.expire(tokenOf(rivalOf(claim)), audit)
+    await world.store.expire(tokenOf(await bring(world, 'live')), audit)
+    assert.equal(await generation(), first)
+    await world.store.expire(tokenOf(claim), audit)
+    const second = await generation()
+    assert.ok(second > first)
+    await world.store.expire(tokenOf(other), audit)
+    assert.ok(await generation() > second)
   })
 
   test('a deleted record still replays until then, and its key starts a new life after', async t => {

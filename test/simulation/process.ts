@@ -43,7 +43,7 @@ export interface ProcessOptions {
 }
 
 const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'] as const
-const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'forget'] as const
+const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'clear', 'forget'] as const
 /** Nothing depends on when these are applied: one event for both ways is enough. */
 const IDLE_READS: ReadonlySet<string> = new Set(['beat', 'unresolved'])
 /** What a driver needs to notice that a connection is gone. */

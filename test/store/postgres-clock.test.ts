@@ -57,7 +57,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
       clock.onStoodStill = () => { stood++ }
       const store = await connectPostgres(optionsOf(url, { schema, believedMs: clock.believedMs })).open()
       t.after(() => store.close())
-      const beat = async (): Promise<void> => clock.beat(store)
+      const beat = async (): Promise<void> => { await clock.beat(store) }
       await beat()
       return { clock, store, log, counted: name => meter.counts.get(name) ?? 0, beat, standStill: ms => { missedMs += ms }, stoodStill: () => stood }
     }

@@ -5,6 +5,7 @@
  */
 import type { Beaten, SignOfLife } from '../../ports.ts'
 import type { TimeSeen } from '../time-seen.ts'
+import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import type { Session, Statement } from './connections.ts'
 
@@ -68,7 +69,7 @@ interface BeatenColumns {
 }
 
 export async function beatOnce (session: Session, sign: SignOfLife): Promise<Beaten> {
-  const { gateway, instance, beat, aheadMs, time } = sign
+  const { gateway, instance, beat, aheadMs, time, others = [] } = sign
   const [trusted, doubt] = [time?.trusted ?? null, time?.doubt ?? null]
   const [row] = await session.run<BeatenColumns>(BEAT, [
     gateway, instance, beat, Math.round(aheadMs), session.lockTimeout, trusted?.sinceMs ?? null, trusted?.judgedMs ?? null, doubt?.afterMs ?? null, doubt?.foundMs ?? null
@@ -82,7 +83,8 @@ export async function beatOnce (session: Session, sign: SignOfLife): Promise<Bea
     confirmations: row.confirmations,
     aheadAfterMs: row.ahead_after_ms,
     suspectedMs: row.suspected_ms,
-    contradicted: row.contradicted
+    contradicted: row.contradicted,
+    others: await beatsOf(session, others)
   }
 }
 
@@ -101,4 +103,17 @@ export async function readTimeSeen (session: Session): Promise<TimeSeen> {
   const [row] = await session.run<{ now_ms: number, seen_ms: number | null }>(TIME_SEEN, [])
   if (row === undefined) throw new Error('a question for the time was not answered')
   return { nowMs: row.now_ms, seenMs: row.seen_ms }
+}
+
+/** Of a few that stand in Redis (store/redis/mirror.ts). A statement behind the other: it sees what is committed by now. */
+const OTHERS: Statement = {
+  name: 'beats',
+  writes: false,
+  text: (schema) => `select id, beat::float8 as beat from ${schema}.gateways where id = any ($1::bytea[])`
+}
+
+async function beatsOf (session: Session, gateways: readonly Buffer[]): Promise<Array<number | null>> {
+  if (gateways.length === 0) return []
+  const rows = await session.run<{ id: Buffer, beat: number }>(OTHERS, [byteas(gateways)])
+  return gateways.map((gateway) => rows.find(({ id }) => id.equals(gateway))?.beat ?? null)
 }

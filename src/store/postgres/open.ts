@@ -5,6 +5,7 @@
 import { Client, escapeIdentifier } from 'pg'
 import { StartError, StoreUnavailable } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
+import { bindInstallation, readInstallation } from './binding.ts'
 import { Connections, UNBALANCED, type ConnectionsOptions } from './connections.ts'
 import { faultOfOpening, type Where } from './faults.ts'
 import { LINE_CONNECTIONS } from './in-line.ts'
@@ -23,6 +24,8 @@ export interface PostgresOptions {
   /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
   readonly prepared: boolean
   readonly migrate: 'auto' | 'check'
+  /** A gateway begins to serve: the installation is bound to this database (binding.ts). Absent: only looked at. */
+  readonly serves?: boolean
   /** How long one statement of a claim may take, connecting and commit included. */
   readonly claimTimeoutMs: number
   /** A sixth of the shortest lease: a renewal that takes longer is given up and tried again with the next tick (E2). */
@@ -115,7 +118,7 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     await checkServer(client, where)
     const { migrations } = options
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
-    return readInstallation(client, options.schema)
+    return options.serves === true ? bindInstallation(client, options.schema, options.log ?? SILENT) : readInstallation(client, options.schema)
   })
   return new PostgresRecords(installation, {
     claims: connections(options, transport, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),
@@ -191,10 +194,4 @@ async function checkServer (client: Client, { user, database }: Where): Promise<
   if (server.isolation !== 'read committed') {
     throw new StartError(`The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`)
   }
-}
-
-async function readInstallation (client: Client, schema: string): Promise<string> {
-  const { rows: [row] } = await client.query<{ id: string }>(`${UNBALANCED} select id from ${escapeIdentifier(schema)}.installation`)
-  if (row === undefined) throw new StartError(`The schema "${schema}" has lost its installation id: put one row with a new random id into its table installation.`)
-  return row.id
 }

@@ -2,6 +2,7 @@
 import type { RecordDetail, Row, Token } from '../../core/record.ts'
 import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports.ts'
 import { lockLimit } from './claims.ts'
+import { beginGeneration } from './binding.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { PROVEN } from './durable.ts'
 import { detailColumns, rowColumns, toDetail, toRow, type DetailColumns, type RowColumns } from './rows.ts'
@@ -59,7 +60,10 @@ export async function resolveRecord (session: Session, resolution: Resolution): 
   return changed === undefined ? refusal(session, token) : { kind: 'done', row: toRow(changed) }
 }
 
-/** Two leases: every copy of the answer outside the database ends at least one lease before its row. */
+/**
+ * Two leases: every copy of the answer outside the database ends at least one lease before its row. Those in Redis are of a
+ * generation that is over with this commit, whatever snapshot Redis comes back from.
+ */
 const EXPIRE: Statement = {
   name: 'expire',
   writes: true,
@@ -69,6 +73,8 @@ const EXPIRE: Statement = {
     from lock_limit
    where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state in ('completed', 'consumed', 'released')
   returning ${rowColumns('r')}, r.route, r.request_id
+), begun as (
+  ${beginGeneration(schema)} where exists (select from changed)
 ), ${audited(schema, 4)}
 select * from changed`
 }

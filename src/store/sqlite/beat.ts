@@ -3,6 +3,7 @@
  * else can say otherwise of its time: what it finds holds at once, for whatever process comes after it too.
  */
 import type { DatabaseSync } from 'node:sqlite'
+import { generationAfter } from '../../core/generation.ts'
 import type { Beaten, SignOfLife } from '../../ports.ts'
 
 export function beatIn (connection: DatabaseSync, { aheadMs, time }: SignOfLife, nowMs: number): Beaten {
@@ -31,4 +32,10 @@ export function beatIn (connection: DatabaseSync, { aheadMs, time }: SignOfLife,
 /** null: no process has given a sign of life yet. */
 export function timeSeenIn (connection: DatabaseSync): number | null {
   return (connection.prepare('select seen_at from clock').get()?.seen_at ?? null) as number | null
+}
+
+/** Nobody shares this store and a Redis: as the port says all the same. */
+export function beginGeneration (connection: DatabaseSync, nowMs: number): void {
+  const row = connection.prepare('select generation from installation').get()
+  connection.prepare('update installation set generation = ?').run(generationAfter(Number(row?.generation), nowMs))
 }

@@ -6,14 +6,15 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Ledger } from '../ledger.ts'
 import { refuseEarlier } from '../time-seen.ts'
-import { beatIn, timeSeenIn } from './beat.ts'
+import { beatIn, beginGeneration, timeSeenIn } from './beat.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
 import { MarkTable } from './marks.ts'
 import { SqliteTable } from './table.ts'
 import type { Call, InboxCall, WorkerStart } from './wire.ts'
-import type { Lapsed, Recovered } from '../../ports.ts'
+import type { Token } from '../../core/record.ts'
+import type { AuditEntry, Lapsed, OperatorResult, Recovered } from '../../ports.ts'
 
 /** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
 const BUSY_TIMEOUT_MS = 2_000
@@ -105,7 +106,7 @@ export class Database {
       case 'unresolved': return this.#ledger.unresolved(nowMs)
       case 'list': return this.#ledger.list(call.filter, nowMs)
       case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
-      case 'expire': return this.#ledger.expire(call.token, call.audit, nowMs)
+      case 'expire': return this.#expire(call.token, call.audit, nowMs)
       case 'beat': return beatIn(this.connection, call.sign, nowMs)
       case 'mark': return this.#marks.mark(call, nowMs)
       case 'markDone': return this.#marks.put({ ...call, done: true }, nowMs)
@@ -113,6 +114,12 @@ export class Database {
       case 'markSweep': return this.#marks.sweep(call.limit, nowMs)
       default: return this.#performInbox(call, nowMs)
     }
+  }
+
+  #expire (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
+    const result = this.#ledger.expire(token, audit, nowMs)
+    if (result.kind === 'done') beginGeneration(this.connection, nowMs)
+    return result
   }
 
   #performInbox (call: InboxCall, nowMs: number): unknown {
