@@ -3,6 +3,7 @@
  * modules are loaded. `breaks`: the invariants (or protocol rules) that stand or fall with it. Tests that claim to hold a
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
+import { CLOCK_BREAKS } from './clock.ts'
 import { DOOR_BREAKS } from './door.ts'
 import { HOP_BREAKS } from './hops.ts'
 import { INBOX } from './inbox.ts'
@@ -41,6 +42,7 @@ export const BREAKS: readonly Break[] = [
   ...REDIS_PAST_BREAKS,
   ...DOOR_BREAKS,
   ...HOP_BREAKS,
+  ...CLOCK_BREAKS,
   ...INBOX,
   ...INBOX_LIE_BREAKS,
   ...INBOX_STORE_BREAKS,

@@ -4,6 +4,7 @@
  * sound one.
  */
 import type { Need } from '../harness/needs.ts'
+import { CLOCK_ROWS } from './clock.ts'
 import { DOOR_ROWS } from './door.ts'
 import { HOP_ROWS } from './hops.ts'
 import { INBOX_RULE_ROWS } from './inbox-rules.ts'
@@ -109,6 +110,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   ...REDIS_ROWS,
   ...DOOR_ROWS,
+  ...CLOCK_ROWS,
   {
     fault: 'database down, stalled, out of disk',
     moment: 'before the claim',
