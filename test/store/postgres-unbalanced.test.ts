@@ -30,7 +30,6 @@ describe('behind a pooler that balances reads', needs('own postgres'), () => {
     t.after(() => { Client.prototype.query = query })
     const { store } = await openWorld(t, started)
     const id = Buffer.alloc(32, 1)
-    await store.ping()
     assert.equal(await store.look(id), null)
     const written = messageOf()
     await store.inbox.accept(written)

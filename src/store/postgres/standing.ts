@@ -71,10 +71,3 @@ export class StandingReader {
     this.#owners.clear()
   }
 }
-
-/** Fails on a standby, which answers every other question as if it were the arbiter, out of the past. Writes nothing. */
-const PRIMARY: Statement = { name: 'primary', writes: false, text: () => 'select pg_catalog.pg_current_wal_lsn()' }
-
-export async function mustBePrimary (session: Session): Promise<void> {
-  await session.run(PRIMARY, [])
-}
