@@ -41,8 +41,8 @@ export class Book {
   readonly entries: Entry[] = []
   /** By key; changed as the stories go on. */
   readonly manners = new Map<string, Behaviour>()
-  /** Records of which it may be asked what became of them. */
-  readonly known = new Set<string>()
+  /** Records that it was asked about: it cannot say the first time. */
+  readonly #askedAbout = new Set<string>()
   readonly #byKey = new Map<string, Entry[]>()
   readonly #witness: Witness
 
@@ -66,11 +66,12 @@ export class Book {
     await this.#witness.close()
   }
 
-  readonly answer: Behaviour = async (seen, response, socket, count) => {
+  readonly answer: Behaviour = async (seen, response, socket) => {
     // The book is kept here; the witness's own would grow for as long as the load runs.
     this.#witness.seen.length = 0
     if (seen.target.startsWith(LOOKUP_PATH)) {
-      const isKnown = this.known.has(seen.target.slice(LOOKUP_PATH.length))
+      const isKnown = this.#askedAbout.has(seen.target)
+      this.#askedAbout.add(seen.target)
       response.writeHead(isKnown ? 200 : 500, { 'Content-Type': 'application/json' }).end(isKnown ? '{"found":true}' : '')
       return
     }

@@ -5,6 +5,8 @@ export const LEASE_MS = 4_000
 export const UPSTREAM_TIMEOUT_MS = 6_000
 /** Of the routes that drop: what a dead process was at work on goes through again soon after. */
 export const BRIEF_TIMEOUT_MS = 1_500
+/** Of an unknown outcome: the upstream cannot say at first, and is asked again when the next release is there. */
+const ASKED_AGAIN_MS = 6_000
 /** Where the upstream says what became of a record. */
 export const LOOKUP_PATH = '/lookup/'
 /** The balancer's polls (balanced.ts) are a quarter of it. */
@@ -24,7 +26,7 @@ const ENFORCED: Readonly<Record<string, string>> = {
   hold: 'inFlight: { wait: 10s }',
   busy: 'inFlight: { wait: 0s }',
   retry: 'unknown: retry, inFlight: { wait: 0s }',
-  probe: `unknown: probe, probe: { path: "${LOOKUP_PATH}{record}", timeout: 1s, interval: 500ms, confirmAfter: ${UPSTREAM_TIMEOUT_MS}ms, found: { replayStatus: 201 } }`,
+  probe: `unknown: probe, probe: { path: "${LOOKUP_PATH}{record}", timeout: 1s, interval: ${ASKED_AGAIN_MS}ms, confirmAfter: ${UPSTREAM_TIMEOUT_MS}ms, found: { replayStatus: 201 } }`,
   relay: 'profile: relay, inFlight: { wait: 10s }'
 }
 
@@ -42,12 +44,12 @@ export function configOf ({ database, redis, upstream, port, adminPort }: Config
     ...drops.map(store => routeText(`drop-${store}`, 'brief', `profile: relay, mode: drop, drop: { store: ${store}, window: 1h }, inFlight: { wait: 0s }`))
   ]
   const stores = [
-    ...database === null ? [] : [`  postgres: { url: "${database}", claimTimeout: 1s }`],
+    ...database === null ? [] : [`  postgres: { url: "${database}", claimTimeout: 4s }`],
     ...redis === null ? [] : [`  redis: { url: "${redis}" }`]
   ]
   return `version: 1
 listen: { host: 127.0.0.1, port: ${port} }
-admin: { host: 127.0.0.1, port: ${adminPort} }
+admin: { host: 127.0.0.1, port: ${adminPort}, readiness: strict }
 ${stores.length === 0 ? '' : `stores:\n${stores.join('\n')}\n`}drain: { delay: ${DRAIN_DELAY_MS}ms, timeout: 8s }
 upstreams:
   upstream: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms }

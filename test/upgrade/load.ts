@@ -33,8 +33,8 @@ export class Load {
 
   constructor (world: World) {
     this.#world = world
-    const { balancer, markStores } = world
-    this.requests = new SteadyLoad({ ask: async ask => balancer.ask({ path: '/hold/things', ...ask }) }, ASKING)
+    const { ask: asked, markStores } = world
+    this.requests = new SteadyLoad({ ask: async ask => asked({ path: '/hold/things', ...ask }) }, ASKING)
     this.#clients = [
       ...Array.from({ length: SENDERS }, async () => this.#repeat(async () => this.#message, randomUUID())),
       ...markStores.map(async store => this.#repeat(async () => this.#event, `drop-${store}`))
@@ -56,10 +56,10 @@ export class Load {
     return `${this.requests.requests} requests, ${messages} messages, ${this.#events.length} events`
   }
 
-  /** When it has stopped: sentences. */
-  async findings (): Promise<string[]> {
+  /** When it has stopped: sentences. `withinMs`: what was accepted has so long to be delivered. */
+  async findings (withinMs = DELIVERED_WITHIN_MS): Promise<string[]> {
     const failures = [...this.requests.failures.map(({ what, key, said }) => `${what} (${key}): ${said}`), ...this.#failures]
-    return [...shortened(failures), ...this.#executedOnce(), ...await this.#delivered(), ...this.#droppedOnce()]
+    return [...shortened(failures), ...this.#executedOnce(), ...await this.#delivered(withinMs), ...this.#droppedOnce()]
   }
 
   async #repeat (turn: () => Promise<(name: string) => Promise<void>>, name: string): Promise<void> {
@@ -75,14 +75,14 @@ export class Load {
 
   readonly #message = async (group: string): Promise<void> => {
     const key = randomUUID()
-    const send = async (): Promise<Answered> => this.#world.balancer.ask({ key, body: key, path: '/ordered/things', headers: { 'X-Group': group } })
+    const send = async (): Promise<Answered> => this.#world.ask({ key, body: key, path: '/ordered/things', headers: { 'X-Group': group } })
     if (this.#expect(await send(), 202, 'accepted', `message ${key}`)) this.#accepted.set(group, [...this.#accepted.get(group) ?? [], key])
     if (Math.random() < TWICE_SHARE) this.#expect(await send(), 202, 'accepted', `message ${key} again`)
   }
 
   readonly #event = async (route: string): Promise<void> => {
     const key = randomUUID()
-    const send = async (): Promise<Answered> => this.#world.balancer.ask({ key, body: key, path: `/${route}/things` })
+    const send = async (): Promise<Answered> => this.#world.ask({ key, body: key, path: `/${route}/things` })
     if (this.#expect(await send(), 201, 'executed', `event ${key} (${route})`)) this.#events.push(key)
     this.#expect(await send(), 200, 'duplicate', `event ${key} (${route}) again`)
   }
@@ -104,11 +104,11 @@ export class Load {
   }
 
   /** Everything that was accepted, once each, since its consumer always takes it; and each group in its order. */
-  async #delivered (): Promise<string[]> {
+  async #delivered (withinMs: number): Promise<string[]> {
     const { book } = this.#world
     const all = Array.from(this.#accepted.values()).flat()
     try {
-      await eventually(() => all.every(key => book.of(key).some(({ status }) => status === 201)), 'all messages are delivered', DELIVERED_WITHIN_MS)
+      await eventually(() => all.every(key => book.of(key).some(({ status }) => status === 201)), 'all messages are delivered', withinMs)
     } catch {}
     const wrong = all.flatMap(key => {
       const entries = book.of(key)

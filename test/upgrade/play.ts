@@ -15,21 +15,28 @@ export interface PlayOptions {
   readonly stores: Stores
   /** What each gateway runs, one after the other; the first one writes what the others find. */
   readonly releases: readonly Release[]
+  /** So long the last two go on taking turns. */
+  readonly seconds?: number
 }
 
 export interface Played { readonly findings: readonly string[], readonly counts: string }
 
-export async function play (ending: Ending, { stores, releases }: PlayOptions): Promise<Played> {
-  const [first, ...following] = releases
-  const acts = new Acts(await startWorld(ending, stores, first as Release))
-  await acts.begin(first as Release)
-  for (const [index, release] of following.entries()) {
-    // What is broken for good is broken for whatever comes after it.
-    if (acts.findings.length > 0) break
-    if (index > 0) await acts.tell(following[index - 1] as Release)
-    await acts.replaceAll(release)
+export async function play (ending: Ending, { stores, releases, seconds = 0 }: PlayOptions): Promise<Played> {
+  const endsAtMs = performance.now() + seconds * 1000
+  const acts = new Acts(await startWorld(ending, stores, releases[0] as Release))
+  await acts.begin(releases[0] as Release)
+  // What is broken for good is broken for whatever comes after it.
+  for (let act = 1; acts.findings.length === 0 && (act < releases.length || performance.now() < endsAtMs); act++) {
+    if (act > 1) await acts.tell(inTurn(releases, act - 1))
+    await acts.replaceAll(inTurn(releases, act))
   }
   return acts.end()
+}
+
+/** Once all had their turn, the last two take turns: back, and forth. */
+function inTurn (releases: readonly Release[], act: number): Release {
+  const last = releases.length - 1
+  return releases[act <= last ? act : last - (act - last) % 2] as Release
 }
 
 class Acts {
@@ -71,15 +78,16 @@ class Acts {
 
   /** Leaves every state behind. */
   async tell (release: Release): Promise<void> {
+    const isFirst = this.#tales.length === 0
     const stories = [...RECORDS, ...MESSAGES, ...marks(this.#world)]
-    await Promise.all(stories.map(async story => this.#try(`begun under ${release.name}`, async () => { this.#tales.push(await story(this.#world)) })))
+    await Promise.all(stories.map(async story => this.#try(`begun under ${release.name}`, async () => { this.#tales.push(await story(this.#world, isFirst)) })))
   }
 
   async end (): Promise<Played> {
     await this.#load?.stop()
     // A play that went wrong is over: what it left half done proves nothing more.
     if (this.findings.length === 0) await this.#all('in the end', this.#tales, async tale => tale.end?.())
-    const findings = [...this.findings, ...await this.#load?.findings() ?? []]
+    const findings = [...this.findings, ...await this.#load?.findings(this.findings.length > 0 ? 0 : undefined) ?? []]
     return { findings, counts: `${this.#tales.length} stories, ${this.#load?.counts}` }
   }
 

@@ -83,7 +83,7 @@ function refuseOtherModules (directory: string): void {
 
 function replaceAll (path: string, find: RegExp, replace: string): void {
   let times = 0
-  for (const file of [path, ...readdirSync(path, { recursive: true, encoding: 'utf8' }).map(name => join(path, name))].filter(name => name.endsWith('.ts'))) {
+  for (const file of path.endsWith('.ts') ? [path] : readdirSync(path, { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts')).map(name => join(path, name))) {
     const text = readFileSync(file, 'utf8')
     times += text.match(find)?.length ?? 0
     writeFileSync(file, text.replace(find, replace))

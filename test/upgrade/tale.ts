@@ -20,7 +20,8 @@ export interface Tale {
   readonly end?: () => Promise<void>
 }
 
-export type Story = (world: World) => Promise<Tale>
+/** `isFirst`: told under the first release of the play. */
+export type Story = (world: World, isFirst: boolean) => Promise<Tale>
 
 /** A dead process's worker is missed after 15 s, its lease and its mark sooner. */
 export const SOON_MS = 25_000
@@ -42,7 +43,7 @@ export class Key {
   }
 
   async ask (to?: Seat, more: Partial<Ask> = {}): Promise<Answered> {
-    return this.#world.balancer.ask({ ...this.#ask, ...more, ...to === undefined ? {} : { to } })
+    return this.#world.ask({ ...this.#ask, ...more, ...to === undefined ? {} : { to } })
   }
 
   get attempts (): number[] {

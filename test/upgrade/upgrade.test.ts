@@ -38,6 +38,7 @@ describe('an upgrade from the release before, and back', { concurrency: true }, 
 
 async function assertUpgrades (t: TestContext, stores: Stores, earlier: Release): Promise<void> {
   const back = mayGoBack(earlier, TREE, stores.postgres === null ? 'sqlite' : 'postgres') ? [earlier] : []
-  const { findings } = await play(t, { stores, releases: [earlier, TREE, ...back] })
+  const { findings, counts } = await play(t, { stores, releases: [earlier, TREE, ...back] })
+  t.diagnostic(counts)
   assert.deepEqual(findings, [])
 }
