@@ -20,12 +20,19 @@ export interface Entry {
 /** Long enough that some are under way whenever something happens. */
 const USUAL_MS = 15
 
-export const usual: Behaviour = (seen, response, _socket, count) => {
-  const delayMs = Number(seen.headers['x-delay-ms'] ?? USUAL_MS)
+export const usual: Behaviour = (_seen, response, _socket, count) => {
   setTimeout(() => {
     response.writeHead(201, { 'Content-Type': 'application/json', Location: `/things/${count}`, Link: ['</a>', '</b>'], 'X-Custom': 'kept' })
     response.end(JSON.stringify({ execution: count, bytes: 'ÿ' }))
-  }, delayMs)
+  }, USUAL_MS)
+}
+
+/** As usual, when it is opened. */
+export function held (until: Promise<void>): Behaviour {
+  return async (...args) => {
+    await until
+    await usual(...args)
+  }
 }
 
 /** Takes it and breaks off. */

@@ -2,9 +2,7 @@
 
 /** Longer than a gateway needs to start: what a dead one has claimed is claimed still when the next release comes. */
 export const LEASE_MS = 4_000
-export const UPSTREAM_TIMEOUT_MS = 6_000
-/** Of the routes that drop: what a dead process was at work on goes through again soon after. */
-export const BRIEF_TIMEOUT_MS = 1_500
+export const UPSTREAM_TIMEOUT_MS = 8_000
 /** Of an unknown outcome: the upstream cannot say at first, and is asked again when the next release is there. */
 const ASKED_AGAIN_MS = 6_000
 /** Where the upstream says what became of a record. */
@@ -39,9 +37,9 @@ const INBOXES: Readonly<Record<string, string>> = {
 export function configOf ({ database, redis, upstream, port, adminPort }: ConfigOptions): string {
   const drops = ['database', ...redis === null ? [] : ['redis']]
   const routes = [
-    ...Object.entries(ENFORCED).map(([name, policy]) => routeText(name, 'upstream', `answerWithin: 15s, ${policy}`)),
-    ...Object.entries(INBOXES).map(([name, policy]) => routeText(name, 'upstream', `profile: relay, mode: inbox, key: { from: ["header:Idempotency-Key"], required: true }, ${policy}`)),
-    ...drops.map(store => routeText(`drop-${store}`, 'brief', `profile: relay, mode: drop, drop: { store: ${store}, window: 1h }, inFlight: { wait: 0s }`))
+    ...Object.entries(ENFORCED).map(([name, policy]) => routeText(name, `answerWithin: 15s, ${policy}`)),
+    ...Object.entries(INBOXES).map(([name, policy]) => routeText(name, `profile: relay, mode: inbox, key: { from: ["header:Idempotency-Key"], required: true }, ${policy}`)),
+    ...drops.map(store => routeText(`drop-${store}`, `profile: relay, mode: drop, drop: { store: ${store}, window: 1h }, inFlight: { wait: 0s }`))
   ]
   const stores = [
     ...database === null ? [] : [`  postgres: { url: "${database}", claimTimeout: 4s }`],
@@ -53,15 +51,14 @@ admin: { host: 127.0.0.1, port: ${adminPort}, readiness: strict }
 ${stores.length === 0 ? '' : `stores:\n${stores.join('\n')}\n`}drain: { delay: ${DRAIN_DELAY_MS}ms, timeout: 8s }
 upstreams:
   upstream: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms }
-  brief: { url: "${upstream}", timeout: ${BRIEF_TIMEOUT_MS}ms }
 routes:
 ${routes.join('\n')}
 `
 }
 
-function routeText (name: string, upstream: string, policy: string): string {
+function routeText (name: string, policy: string): string {
   return `  - name: ${name}
     match: { path: "/${name}/*", methods: [POST] }
-    upstream: ${upstream}
+    upstream: upstream
     idempotency: { scope: public, lease: ${LEASE_MS}ms, ${policy} }`
 }

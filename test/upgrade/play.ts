@@ -87,16 +87,17 @@ class Acts {
     await this.#load?.stop()
     // A play that went wrong is over: what it left half done proves nothing more.
     if (this.findings.length === 0) await this.#all('in the end', this.#tales, async tale => tale.end?.())
-    const findings = [...this.findings, ...await this.#load?.findings(this.findings.length > 0 ? 0 : undefined) ?? []]
+    const findings = [...this.findings, ...await this.#load?.findings(this.findings.length > 0) ?? []]
     return { findings, counts: `${this.#tales.length} stories, ${this.#load?.counts}` }
   }
 
   async #replace (seat: Seat, release: Release): Promise<void> {
-    const crossed = await cross(this.#world, seat)
+    const { leave, check } = await cross(this.#world, seat)
+    leave()
     await seat.terminate()
     await seat.start(release)
     await this.#world.balancer.ready(seat)
-    await crossed()
+    await check()
   }
 
   async #stillHolds (when: string): Promise<void> {
