@@ -110,6 +110,29 @@ export interface DueProbe extends Asking {
   readonly question: Buffer
 }
 
+export interface SignOfLife {
+  /** Drawn at the start of the process ({@link OWNER_BYTES} of them). */
+  readonly gateway: Buffer
+  /** For people. */
+  readonly instance: string
+  /** Greater than that of every sign of this gateway before. */
+  readonly beat: number
+  /** How far this gateway finds the store's clock ahead. */
+  readonly aheadMs: number
+}
+
+/** What the store says of itself with every sign of life. */
+export interface Beaten {
+  /** The store's time, Unix milliseconds, read after the statement had begun and before it was answered. */
+  readonly nowMs: number
+  /** Of the copies in Redis that may be believed. */
+  readonly generation: number
+  /** How far the clock is ahead by somebody's word that still holds; 0: it is not. */
+  readonly aheadMs: number
+  /** How often an operator has said that the time is right. */
+  readonly confirmations: number
+}
+
 /**
  * The arbiter: one durable row per record. Every write is one short transaction of its own; nothing is held around it.
  *
@@ -167,8 +190,11 @@ export interface RecordStore {
   /** Operator's delete of a settled record: expires in two leases of the row. Refused while claimed or indeterminate. Audited. */
   expire: (token: Token, audit: AuditEntry) => Promise<OperatorResult>
 
-  /** One cheap round trip. Rejects when the store cannot serve. */
-  ping: () => Promise<void>
+  /**
+   * A sign of life: a small real write, so that its acknowledgement says that the store takes writes (E2b). Rejects when the
+   * store cannot serve.
+   */
+  beat: (sign: SignOfLife) => Promise<Beaten>
   close: () => Promise<void>
 }
 

@@ -88,6 +88,8 @@ export interface Row {
   readonly past: boolean
   /** Milliseconds since the claim. */
   readonly ageMs: number
+  /** The lease that it was claimed with: every copy elsewhere ends one of these before the row (P10). */
+  readonly leaseMs: number
   /** Milliseconds until the lease ends; null unless claimed. May be negative. */
   readonly leaseLeftMs: number | null
   /** Milliseconds until the row may be swept; null while claimed. */
@@ -114,7 +116,6 @@ export interface RecordDetail extends Row {
   readonly claimedAtMs: number
   readonly settledAtMs: number | null
   readonly expiresAtMs: number | null
-  readonly leaseMs: number
   readonly quarantineMs: number
   /** null: nobody will ask the upstream about it. */
   readonly asking: AskingDetail | null

@@ -46,6 +46,7 @@ export function rowOf (stored: Stored, nowMs: number): Row {
     lapsed: leaseIsOver(stored, nowMs),
     past: isPast(stored, nowMs),
     ageMs: nowMs - stored.claimedAtMs,
+    leaseMs: stored.leaseMs,
     leaseLeftMs: left(stored.leaseUntilMs, nowMs),
     keepLeftMs: left(stored.expiresAtMs, nowMs),
     status: stored.status,
@@ -62,7 +63,6 @@ export function detailOf (stored: Stored, nowMs: number): RecordDetail {
     claimedAtMs: stored.claimedAtMs,
     settledAtMs: stored.settledAtMs,
     expiresAtMs: stored.expiresAtMs,
-    leaseMs: stored.leaseMs,
     quarantineMs: stored.quarantineMs,
     asking: askingOf(stored)
   }

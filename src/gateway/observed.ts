@@ -36,7 +36,7 @@ export function observed (records: RecordStore, ...contacts: readonly Contact[])
     list: async filter => records.list(filter),
     resolve: async resolution => records.resolve(resolution),
     expire: async (token, audit) => records.expire(token, audit),
-    ping: async () => tell(records.ping()),
+    beat: async sign => tell(records.beat(sign)),
     close: async () => records.close()
   }
 }

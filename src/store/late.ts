@@ -35,7 +35,7 @@ export class LateRecords implements RecordStore {
   list: RecordStore['list'] = async filter => this.#get('list').list(filter)
   resolve: RecordStore['resolve'] = async resolution => this.#get('resolve').resolve(resolution)
   expire: RecordStore['expire'] = async (token, audit) => this.#get('expire').expire(token, audit)
-  ping: RecordStore['ping'] = async () => this.#get('ping').ping()
+  beat: RecordStore['beat'] = async sign => this.#get('beat').beat(sign)
   close: RecordStore['close'] = async () => this.#store?.close()
 
   /** Not reached yet: certainly nothing was written. */

@@ -9,7 +9,7 @@ import { isDue, leaseIsOver, violation, type Stored } from '../core/stored.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
 import { Ledger, type Audited, type LapseRows, type Table } from './ledger.ts'
 import type { Claim, RecordDetail, Row, SettledState, Settlement, Token } from '../core/record.ts'
-import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 export interface MemoryOptions {
   /** Unix milliseconds; leases and expiry count on it. */
@@ -105,8 +105,8 @@ export class MemoryStore implements RecordStore {
     return this.#run('expire', nowMs => this.#ledger.expire(token, audit, nowMs))
   }
 
-  ping (): Promise<void> {
-    return this.#run('ping', () => {})
+  beat (_sign: SignOfLife): Promise<Beaten> {
+    return this.#run('beat', nowMs => ({ nowMs, generation: 1, aheadMs: 0, confirmations: 0 }))
   }
 
   close (): Promise<void> {

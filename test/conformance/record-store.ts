@@ -11,6 +11,7 @@ import { probing } from './record-probes.ts'
 import { operators, settling } from './record-settles.ts'
 import { bring, claimOf, rivalOf, rowAt } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
+import { SIGN } from '../harness/sign.ts'
 
 export function recordStoreConformance (name: string, open: OpenStore): void {
   describe(`${name}: every cell of the protocol's table`, () => {
@@ -71,12 +72,12 @@ function itself (open: OpenStore): void {
 
   test('a store that is closed says so at once, and closing twice is harmless', async t => {
     const { store } = await open(t)
-    await store.ping()
+    await store.beat(SIGN)
     await store.close()
     await store.close()
     const refused = (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt
     await assert.rejects(store.insert(claimOf()), refused)
     await assert.rejects(store.look(claimOf().id), refused)
-    await assert.rejects(store.ping(), refused)
+    await assert.rejects(store.beat(SIGN), refused)
   })
 }

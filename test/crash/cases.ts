@@ -48,7 +48,7 @@ function faultsOf ({ calls, history }: Run, kinds: readonly Fault[]): Array<NonN
   }))
 }
 
-const READS: ReadonlySet<string> = new Set(['ping', 'look', 'unresolved'])
+const READS: ReadonlySet<string> = new Set(['beat', 'look', 'unresolved'])
 
 /**
  * A read whose reply is lost is a read that was refused. Whoever swaps, unlocks or wakes asks for no answer: there a lost
@@ -59,7 +59,7 @@ function isFelt ({ port, operation }: Call, fault: Fault): boolean {
   return port !== 'locks' || operation === 'lock' || (fault !== 'lost' && fault !== 'slow')
 }
 
-const BACKGROUND: ReadonlySet<string> = new Set(['ping', 'lapse', 'sweep', 'unresolved'])
+const BACKGROUND: ReadonlySet<string> = new Set(['beat', 'lapse', 'sweep', 'unresolved'])
 
 /** The heartbeat and the sweeper go round while nothing is written or sent: one round of each such pause stands for all. */
 function apart (calls: readonly Call[], times: readonly number[]): Call[] {

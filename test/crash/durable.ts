@@ -106,7 +106,7 @@ function onThisThread (dataDir: string, nowMs: () => number): Opened {
     list: async filter => run({ op: 'list', filter }),
     resolve: async resolution => run({ op: 'resolve', resolution }),
     expire: async (token, audit) => run({ op: 'expire', token, audit }),
-    ping: async () => { await run({ op: 'ping' }) },
+    beat: async sign => run({ op: 'beat', sign }),
     close: async () => { database.close() }
   }
   return { records, lapsed: database.lapsedAtStart }

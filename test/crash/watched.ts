@@ -97,7 +97,7 @@ export function passing (records: RecordStore): RecordStore {
     list: filter => records.list(filter),
     resolve: resolution => records.resolve(resolution),
     expire: (token, audit) => records.expire(token, audit),
-    ping: () => records.ping(),
+    beat: sign => records.beat(sign),
     close: () => records.close()
   }
 }

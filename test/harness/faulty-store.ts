@@ -63,5 +63,5 @@ export function gate (): { readonly fault: Fault, readonly open: () => void, rea
 
 /** Every call that a request or the background makes of the arbiter. */
 export function fail (store: FaultyStore, fault: Fault): void {
-  for (const operation of ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'unresolved', 'ping'] as const) store.faults.set(operation, fault)
+  for (const operation of ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'unresolved', 'beat'] as const) store.faults.set(operation, fault)
 }

@@ -194,7 +194,7 @@ test('nor where leases of records are long, so that the records alone would hard
   await store.clock.advance(2 * WORKER_LEASE_MS)
   // The database stands still: what the records ask is answered late, what workers ask has a shorter limit.
   const frozen = gate()
-  records.faults.set('ping', frozen.fault)
+  records.faults.set('beat', frozen.fault)
   for (const each of [worker, other]) each.away = true
   await store.clock.advance(WORKER_LEASE_MS + 1_000)
   records.faults.clear()

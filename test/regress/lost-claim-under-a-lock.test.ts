@@ -10,6 +10,7 @@ import { MemoryStore } from '../../src/store/memory.ts'
 import { passing } from '../crash/watched.ts'
 import { slow } from '../harness/slow.ts'
 import { startShared } from './world.ts'
+import { SIGN } from '../harness/sign.ts'
 
 /** Some of them within the upstream's time. */
 const LEASE_MS = 1_000
@@ -68,7 +69,7 @@ test('a gateway that dies with the row of its claim lost: a duplicate that meets
   await clock.advance(LEASE_MS * 0.7)
   assert.equal((await two.ask('k')).json.code, 'in-flight')
   for (let beat = 0; beat < LEASES * BEATS; beat++) {
-    await two.gateway.world.records.ping()
+    await two.gateway.world.records.beat(SIGN)
     await clock.advance(LEASE_MS / BEATS)
   }
   assert.equal((await two.ask('k')).json.code, 'outcome-unknown')

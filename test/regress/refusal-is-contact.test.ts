@@ -75,10 +75,10 @@ test('a heartbeat that the database refuses does not break the contact, one that
   const service = heartbeat(gateway).start()
   t.after(async () => { await service.stop() })
   const beat = async (answered: boolean): Promise<void> => {
-    const beats = records.calls('ping')
-    records.faults.set('ping', () => Promise.reject(new StoreUnavailable('postgres', 'ping', false, undefined, answered)))
+    const beats = records.calls('beat')
+    records.faults.set('beat', () => Promise.reject(new StoreUnavailable('postgres', 'beat', false, undefined, answered)))
     await clock.advance(LEASE_MS / 6)
-    await eventually(() => records.calls('ping') > beats, 'it has pinged')
+    await eventually(() => records.calls('beat') > beats, 'it has pinged')
   }
   await beat(true)
   assert.equal(gateway.contact.standing(), true)

@@ -42,10 +42,10 @@ export interface ProcessOptions {
   readonly watcher: Watcher
 }
 
-const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'ping'] as const
+const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'] as const
 const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'forget'] as const
 /** Nothing depends on when these are applied: one event for both ways is enough. */
-const IDLE_READS: ReadonlySet<string> = new Set(['ping', 'unresolved'])
+const IDLE_READS: ReadonlySet<string> = new Set(['beat', 'unresolved'])
 /** What a driver needs to notice that a connection is gone. */
 const RESET_MS = 1
 /** Timers that are not due yet by less than this are due. */

@@ -7,6 +7,7 @@ import { bring, claimOf, rivalOf, rowAt, settlementOf, tokenOf, until } from '..
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { openWorld, optionsOf, untilBlocked, type PostgresWorld } from './postgres-world.ts'
+import { SIGN } from '../harness/sign.ts'
 
 describe('Postgres that fails', needs('own postgres'), () => {
   let server: PostgresServer
@@ -66,7 +67,7 @@ describe('Postgres that fails', needs('own postgres'), () => {
     const world = await openWorld(t, server)
     const kept = await bring(world, 'completed')
     await server.kill()
-    await assert.rejects(until(async () => { await world.store.ping(); return false }, 'nothing'), StoreUnavailable)
+    await assert.rejects(until(async () => { await world.store.beat(SIGN); return false }, 'nothing'), StoreUnavailable)
     // A connection of the pool that has not heard of it yet may still send: that one is in doubt.
     await until(async () => world.store.insert(claimOf()).then(() => false, (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt), 'a refusal that is certain')
     await assert.rejects(connectPostgres(world.options).open(), (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt)

@@ -10,6 +10,7 @@ import { until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { openWorld, Worlds, type PostgresWorld } from './postgres-world.ts'
+import { SIGN } from '../harness/sign.ts'
 
 describe('the inbox in Postgres', needs('postgres'), () => {
   let server: Promise<PostgresServer> | null = null
@@ -52,7 +53,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     const { store, connect, options } = await open(t)
     const purposes = async () => (await client.query<{ name: string }>('select application_name as name from pg_stat_activity where application_name like $1', [`%${options.instance}`])).rows.map(({ name }) => name.split(' ')[1])
     const client = await connect()
-    await store.ping()
+    await store.beat(SIGN)
     assert.deepEqual(await purposes(), ['background'])
     await store.inbox.accept(messageOf())
     assert.deepEqual((await purposes()).sort(), ['background', 'inbox'])

@@ -10,6 +10,7 @@ import { needs } from '../harness/needs.ts'
 import { startPgBouncer, type PgBouncer } from '../harness/pgbouncer.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { openWorld, Worlds } from './postgres-world.ts'
+import { SIGN } from '../harness/sign.ts'
 
 const ROUNDS = 40
 const AT_ONCE = 24
@@ -75,7 +76,7 @@ describe('records through PgBouncer', needs('own postgres', 'pgbouncer'), () => 
     const { store, reopen } = await openWorld(t, (await starting()).pooled, { prepared: true, log })
     const errors: unknown[] = []
     const load = async (records: typeof store): Promise<void> => {
-      await Promise.all(Array.from({ length: AT_ONCE }, async () => records.insert(claimOf()).then(() => records.ping())).map(async each => each.catch((error: unknown) => { errors.push(error) })))
+      await Promise.all(Array.from({ length: AT_ONCE }, async () => records.insert(claimOf()).then(() => records.beat(SIGN))).map(async each => each.catch((error: unknown) => { errors.push(error) })))
     }
     // Another process, so that sessions go back and forth.
     const other = await reopen()
@@ -95,7 +96,7 @@ describe('records through PgBouncer', needs('own postgres', 'pgbouncer'), () => 
     const kept = claimOf()
     await store.insert(kept)
     await pooler.kill()
-    await assert.rejects(store.ping(), StoreUnavailable)
+    await assert.rejects(store.beat(SIGN), StoreUnavailable)
     await pooler.restart()
     await until(async () => store.insert(claimOf()).then(({ kind }) => kind === 'won', () => false), 'a claim through the new pooler')
     assert.equal((await store.look(kept.id))?.state, 'claimed')

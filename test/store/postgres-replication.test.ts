@@ -9,6 +9,7 @@ import { needs } from '../harness/needs.ts'
 import { query } from '../harness/postgres.ts'
 import { startPair, type Pair } from '../harness/replication.ts'
 import { optionsOf } from './postgres-world.ts'
+import { SIGN } from '../harness/sign.ts'
 
 const CLAIMS = 60
 
@@ -105,7 +106,7 @@ describe('a primary and its standby', needs('postgres tools'), () => {
     await store.insert(claim)
     pair.aim(standby)
     // A connection that was cut may be found out first.
-    await until(async () => store.ping().then(() => false, (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message) && !error.answered), 'the replica to be recognised by a ping')
+    await until(async () => store.beat(SIGN).then(() => false, (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message) && !error.answered), 'the replica to be recognised by a ping')
     await until(async () => store.insert(claimOf()).then(() => false, (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message) && !error.inDoubt), 'a claim to be refused, certainly unwritten')
     await assert.rejects(connectPostgres(options).open(), (error: unknown) => error instanceof StoreUnavailable && /replica/.test(error.message))
     // The address leads to the primary again, and nobody cuts what is connected to the replica.

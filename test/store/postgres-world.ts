@@ -5,6 +5,7 @@ import { Client } from 'pg'
 import { openPostgres, type PostgresOptions, type PostgresRecordStore } from '../../src/store/postgres/open.ts'
 import { until } from '../conformance/record-world.ts'
 import type { PostgresServer } from '../harness/postgres.ts'
+import { SIGN } from '../harness/sign.ts'
 
 export function optionsOf (url: string, given: Partial<PostgresOptions> = {}): PostgresOptions {
   return { url, schema: `onceway_${randomBytes(6).toString('hex')}`, prepared: true, migrate: 'auto', claimTimeoutMs: 2_000, instance: randomBytes(6).toString('hex'), ...given }
@@ -55,7 +56,7 @@ export class Worlds {
     if (opened === undefined) return null
     const { store, client, options: { schema } } = opened
     // A test may have closed it.
-    if (await store.ping().then(() => false, () => true)) return this.#used()
+    if (await store.beat(SIGN).then(() => false, () => true)) return this.#used()
     await client.query(['records', 'audit', 'messages', 'workers', 'message_audit'].map((table) => `delete from ${schema}.${table}`).join('; '))
     return opened
   }

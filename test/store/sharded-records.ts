@@ -5,7 +5,7 @@
  */
 import type { ProbeNote } from '../../src/core/probe.ts'
 import type { Claim, Row, Settlement, Token } from '../../src/core/record.ts'
-import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../src/ports.ts'
+import type { Beaten, AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved, SignOfLife } from '../../src/ports.ts'
 
 /** An id is a SHA-256: its first four bytes are spread as evenly as any. */
 export function shardOf (id: Buffer, count: number): number {
@@ -89,7 +89,11 @@ export class ShardedRecords implements RecordStore {
     return lists.flat().sort((a, b) => b.claimedAtMs - a.claimedAtMs).slice(0, filter.limit)
   }
 
-  async ping (): Promise<void> { await Promise.all(this.#shards.map(shard => shard.ping())) }
+  async beat (sign: SignOfLife): Promise<Beaten> {
+    await Promise.all(this.#shards.slice(1).map(shard => shard.beat(sign)))
+    return this.#first.beat(sign)
+  }
+
   async close (): Promise<void> { await Promise.all(this.#shards.map(shard => shard.close())) }
 
   #of (id: Buffer): RecordStore { return this.#at(this.#indexOf(id)) }

@@ -16,6 +16,7 @@ import { packed } from '../../src/store/sqlite/wire.ts'
 import { recordStoreConformance } from '../conformance/record-store.ts'
 import { claimOf, rowAt, settlementOf, tokenOf } from '../conformance/record-world.ts'
 import { QUICKEST } from '../harness/directory.ts'
+import { SIGN } from '../harness/sign.ts'
 
 function directoryFor (t: TestContext): string {
   const directory = mkdtempSync(join(QUICKEST, 'onceway-sqlite-'))
@@ -183,7 +184,7 @@ describe('sqlite: faults', () => {
     await link.kill()
     await check
     assert.notEqual(link.ended, null, 'what /readyz says: blocked')
-    await assert.rejects(link.send([{ op: 'ping' }], 0), unavailable(false))
+    await assert.rejects(link.send([{ op: 'beat', sign: SIGN }], 0), unavailable(false))
     await link.close()
   })
 
@@ -223,11 +224,11 @@ describe('sqlite: faults', () => {
 
   test('too many uncombined calls at once are refused, the others answered', async t => {
     const store = await openIn(t, directoryFor(t))
-    const results = await Promise.allSettled(Array.from({ length: 300 }, () => store.ping()))
+    const results = await Promise.allSettled(Array.from({ length: 300 }, () => store.beat(SIGN)))
     const refused = results.filter(result => result.status === 'rejected')
     assert.equal(refused.length, 300 - 256)
     for (const { reason } of refused) assert.ok(reason instanceof StoreOverloaded)
-    await store.ping()
+    await store.beat(SIGN)
   })
 })
 

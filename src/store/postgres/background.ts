@@ -90,9 +90,3 @@ export async function countUnresolved (session: Session): Promise<Unresolved> {
   const [row] = await session.run<{ count: number, oldest_ms: number | null }>(UNRESOLVED, [])
   return { count: row?.count ?? 0, oldestMs: row?.oldest_ms ?? null }
 }
-
-const PING: Statement = { name: 'ping', writes: false, text: () => 'select 1' }
-
-export async function pingDatabase (session: Session): Promise<void> {
-  await session.run(PING, [])
-}

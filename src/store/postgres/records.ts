@@ -5,9 +5,10 @@
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
 import type { Standing } from '../../core/standing.ts'
-import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
-import { countUnresolved, lapseLeases, pingDatabase, SWEEP_FROM_START, sweepPast } from './background.ts'
+import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
+import { beatOnce } from './beat.ts'
 import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
@@ -17,7 +18,7 @@ import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
 import { renewLeases } from './renewals.ts'
 import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
-import { mustBePrimary, readStanding } from './standing.ts'
+import { readStanding } from './standing.ts'
 import type { PostgresWakes } from './wakes.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
@@ -124,13 +125,7 @@ export class PostgresRecords implements RecordStore {
 
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> { return this.#background('expire', (session) => expireRecord(session, token, audit)) }
 
-  /** A replica answers too, and must not count as contact with the arbiter (E2b): its leases are those of a while ago. */
-  ping (): Promise<void> {
-    return this.#background('ping', async (session) => {
-      await pingDatabase(session)
-      await mustBePrimary(session)
-    })
-  }
+  beat (sign: SignOfLife): Promise<Beaten> { return this.#background('beat', (session) => beatOnce(session, sign)) }
 
   /** What the server's settings leave of the promise, for sessions like the store's own. */
   standing (): Promise<Standing> { return this.#background('standing', readStanding) }

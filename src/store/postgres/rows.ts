@@ -6,7 +6,7 @@ import { OWNER_BYTES, RECORD_STATES, type About, type RecordDetail, type RecordS
  * which is old after a lock wait and so the cautious one.
  */
 export function rowColumns (table: string): string {
-  return `${table}.id, ${table}.state, ${table}.owner, ${table}.attempt, ${table}.fp_alg, ${table}.fingerprint, ${table}.settled_by,
+  return `${table}.id, ${table}.state, ${table}.owner, ${table}.attempt, ${table}.fp_alg, ${table}.fingerprint, ${table}.settled_by, ${table}.lease_ms,
        ${table}.state = 'claimed' and ${table}.lease_until <= statement_timestamp() as lapsed,
        coalesce(${table}.expires_at <= statement_timestamp(), false) as past,
        (extract(epoch from clock_timestamp() - ${table}.claimed_at) * 1000)::float8 as age_ms,
@@ -21,7 +21,7 @@ export function detailColumns (table: string): string {
        (extract(epoch from ${table}.claimed_at) * 1000)::float8 as claimed_at_ms,
        (extract(epoch from ${table}.settled_at) * 1000)::float8 as settled_at_ms,
        (extract(epoch from ${table}.expires_at) * 1000)::float8 as expires_at_ms,
-       ${table}.lease_ms, ${table}.quarantine_ms::float8 as quarantine_ms,
+       ${table}.quarantine_ms::float8 as quarantine_ms,
        ${table}.state = 'indeterminate' and ${table}.question is not null as is_asked, ${table}.asked,
        case when isfinite(coalesce(${table}.ask_at, ${table}.settled_at)) then (extract(epoch from coalesce(${table}.ask_at, ${table}.settled_at)) * 1000)::float8 end as ask_at_ms,
        (extract(epoch from ${table}.absent_at) * 1000)::float8 as absent_at_ms`
@@ -35,6 +35,7 @@ export interface RowColumns {
   readonly fp_alg: number
   readonly fingerprint: Buffer
   readonly settled_by: Row['settledBy']
+  readonly lease_ms: number
   readonly lapsed: boolean
   readonly past: boolean
   readonly age_ms: number
@@ -58,7 +59,6 @@ export interface DetailColumns extends RowColumns {
   readonly claimed_at_ms: number
   readonly settled_at_ms: number | null
   readonly expires_at_ms: number | null
-  readonly lease_ms: number
   readonly quarantine_ms: number
   readonly is_asked: boolean
   readonly asked: number
@@ -77,6 +77,7 @@ export function toRow (columns: RowColumns): Row {
     lapsed: columns.lapsed,
     past: columns.past,
     ageMs: columns.age_ms,
+    leaseMs: columns.lease_ms,
     leaseLeftMs: columns.lease_left_ms,
     keepLeftMs: columns.keep_left_ms,
     status: columns.status,
@@ -93,7 +94,6 @@ export function toDetail (columns: DetailColumns): RecordDetail {
     claimedAtMs: columns.claimed_at_ms,
     settledAtMs: columns.settled_at_ms,
     expiresAtMs: columns.expires_at_ms,
-    leaseMs: columns.lease_ms,
     quarantineMs: columns.quarantine_ms,
     asking: columns.is_asked ? { tries: columns.asked, againAtMs: columns.ask_at_ms, absentSinceMs: columns.absent_at_ms } : null
   }

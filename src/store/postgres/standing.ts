@@ -15,13 +15,6 @@ const STANDING: Statement = {
          where a.datid is null and a.application_name not in ('pg_basebackup', 'pg_receivewal')) as standbys`
 }
 
-/** Fails on a standby, which answers every other question as if it were the arbiter, out of the past. Writes nothing. */
-const PRIMARY: Statement = { name: 'primary', writes: false, text: () => 'select pg_catalog.pg_current_wal_lsn()' }
-
-export async function mustBePrimary (session: Session): Promise<void> {
-  await session.run(PRIMARY, [])
-}
-
 export async function readStanding (session: Session): Promise<Standing> {
   const [settings] = await session.run<DurabilitySettings>(STANDING, [])
   if (settings === undefined) throw new Error('a select without from gave no row')

@@ -5,6 +5,7 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { Ledger } from '../ledger.ts'
+import { beatIn } from './beat.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
@@ -18,7 +19,7 @@ const BUSY_TIMEOUT_MS = 2_000
 /** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
 const WAL_BYTES_MAX = 64 * 1024 * 1024
 
-const READS: ReadonlySet<Call['op']> = new Set(['look', 'unresolved', 'list', 'ping', 'messageLook', 'messageDue', 'messageDepths', 'messageList'])
+const READS: ReadonlySet<Call['op']> = new Set(['look', 'unresolved', 'list', 'messageLook', 'messageDue', 'messageDepths', 'messageList'])
 
 export class Database {
   readonly installation: string
@@ -101,7 +102,7 @@ export class Database {
       case 'list': return this.#ledger.list(call.filter, nowMs)
       case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
       case 'expire': return this.#ledger.expire(call.token, call.audit, nowMs)
-      case 'ping': return installationOf(this.connection)
+      case 'beat': return beatIn(this.connection, nowMs)
       case 'mark': return this.#marks.mark(call, nowMs)
       case 'markDone': return this.#marks.put({ ...call, done: true }, nowMs)
       case 'markRemove': return this.#marks.remove(call)

@@ -24,7 +24,7 @@ import { SqliteMarks } from './marks.ts'
 import type { Call, MarkWrite, MessageCall } from './wire.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
@@ -168,8 +168,8 @@ export class SqliteStore implements RecordStore {
     return this.#single({ op: 'expire', token, audit })
   }
 
-  async ping (): Promise<void> {
-    await this.#single({ op: 'ping' })
+  beat (sign: SignOfLife): Promise<Beaten> {
+    return this.#single({ op: 'beat', sign })
   }
 
   /** New calls fail at once; those under way are finished first. */

@@ -8,7 +8,7 @@ import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, Settlement, Token } from '../../core/record.ts'
 import type { LapseRows } from '../ledger.ts'
 import type { FateColumns } from '../message-fate.ts'
-import type { AuditEntry, Lapsed, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Recovered, Resolution, TakeMessages } from '../../ports.ts'
+import type { AuditEntry, Lapsed, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Recovered, Resolution, SignOfLife, TakeMessages } from '../../ports.ts'
 
 export type Call =
   | { readonly op: 'insert', readonly claim: Claim }
@@ -26,7 +26,7 @@ export type Call =
   | { readonly op: 'list', readonly filter: RecordFilter }
   | { readonly op: 'resolve', readonly resolution: Resolution }
   | { readonly op: 'expire', readonly token: Token, readonly audit: AuditEntry }
-  | { readonly op: 'ping' }
+  | { readonly op: 'beat', readonly sign: SignOfLife }
   | MarkCall
   | InboxCall
 
