@@ -11,10 +11,10 @@ import { saidBy } from './world.ts'
 import type { World } from './world.ts'
 
 /** Enough that something is under way at every moment; the gateways' starts need the rest of two cores. */
-const ASKING = 3
+const ASKING = 2
 const SENDERS = 2
 /** Between two requests of a sender. */
-const PAUSE_MS = 60
+const PAUSE_MS = 150
 /** So often a message is sent a second time. */
 const TWICE_SHARE = 0.2
 const DELIVERED_WITHIN_MS = 20_000

@@ -8,7 +8,9 @@ import type { Story, Tale } from './tale.ts'
 import { saidBy } from './world.ts'
 import type { Answered, Seat, World } from './world.ts'
 
-export const MESSAGES: readonly Story[] = [delivered, waiting, held, dead, discarded, stopped]
+export const MESSAGES: readonly Story[] = [delivered, waiting, held, dead, stopped]
+/** Once in a play: an operator's command is a process. */
+export const BY_HAND: readonly Story[] = [discarded]
 
 /** A message that was accepted. */
 class Accepted {
@@ -119,7 +121,7 @@ async function stopped (world: World, isFirst: boolean): Promise<Tale> {
     },
     end: async () => {
       behind.key.assertSent()
-      // Once in a play: a command is a process.
+      // As above.
       if (!isFirst) return
       await discard(world, head)
       await behind.becomes('delivered')

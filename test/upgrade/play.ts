@@ -4,7 +4,7 @@
  */
 import { cross } from './crossing.ts'
 import { Load } from './load.ts'
-import { killedDelivery, MESSAGES } from './messages.ts'
+import { BY_HAND, killedDelivery, MESSAGES } from './messages.ts'
 import type { Release } from './release.ts'
 import { KILLED, killedEvents, marks, RECORDS } from './stories.ts'
 import type { Tale } from './tale.ts'
@@ -79,7 +79,7 @@ class Acts {
   /** Leaves every state behind. */
   async tell (release: Release): Promise<void> {
     const isFirst = this.#tales.length === 0
-    const stories = [...RECORDS, ...MESSAGES, ...marks(this.#world)]
+    const stories = [...RECORDS, ...MESSAGES, ...isFirst ? BY_HAND : [], ...marks(this.#world)]
     await Promise.all(stories.map(async story => this.#try(`begun under ${release.name}`, async () => { this.#tales.push(await story(this.#world, isFirst)) })))
   }
 
