@@ -45,7 +45,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: its lease is renewed until the sending is over',
     client: 'the answer',
-    test: ['gateway/slow-claim.test.ts', 'the hard end counts from where the sending may begin'],
+    test: ['gateway/slow-claim-renewed.test.ts', 'the hard end counts from where the sending may begin'],
     breaks: 'hard-end-from-the-start'
   },
   {
