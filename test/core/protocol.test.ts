@@ -196,7 +196,7 @@ describe('conditions on top of the table', () => {
         assert.equal(violation(row), null)
         if (before === null || rowOf(before, nowMs).past) continue
         assert.ok(row.attempt === before.attempt || row.attempt === before.attempt + 1)
-        const isTakenBack = name === 'settle:indeterminate' && before.state === 'consumed' && before.settledBy === 'owner' && before.owner.equals(named.owner) && before.attempt === named.attempt
+        const isTakenBack: boolean = name === 'settle:indeterminate' && before.state === 'consumed' && before.settledBy === 'owner' && before.owner.equals(named.owner) && before.attempt === named.attempt
         if (before.state === 'completed' || before.state === 'consumed') assert.equal(row.state, isTakenBack ? 'indeterminate' : before.state)
       }
     }))
