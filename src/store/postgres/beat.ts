@@ -6,7 +6,7 @@
 import type { Beaten, SignOfLife } from '../../ports.ts'
 import type { TimeSeen } from '../time-seen.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './connections.ts'
 
 /** Of another gateway: trusted the time before the doubt ($8) began, and has judged one behind it ($9) and found nothing. */
 const BEAT: Statement = {
@@ -57,6 +57,19 @@ const TIME_SEEN: Statement = {
        (select (extract(epoch from max(seen_at)) * 1000)::float8 from ${schema}.gateways where ahead_ms = 0) as seen_ms`
 }
 
+/** What has long been silent; never the newest of those that found the time right: it is the time that this database has seen. */
+const GATEWAY_SWEEP: Statement = {
+  name: 'gateway_sweep',
+  writes: true,
+  text: (schema) => `with silent as materialized (
+  select id from ${schema}.gateways
+   where seen_at < least(statement_timestamp(), ${BELIEVED}) - interval '1 hour' and seen_at < (select max(seen_at) from ${schema}.gateways where ahead_ms = 0)
+   limit $1
+     for update skip locked
+)
+delete from ${schema}.gateways g using silent s where g.id = s.id`
+}
+
 interface BeatenColumns {
   readonly now_ms: number
   readonly generation: number
@@ -101,4 +114,8 @@ export async function readTimeSeen (session: Session): Promise<TimeSeen> {
   const [row] = await session.run<{ now_ms: number, seen_ms: number | null }>(TIME_SEEN, [])
   if (row === undefined) throw new Error('a question for the time was not answered')
   return { nowMs: row.now_ms, seenMs: row.seen_ms }
+}
+
+export async function sweepGateways (session: Session, limit: number): Promise<void> {
+  await session.run(GATEWAY_SWEEP, [limit])
 }
