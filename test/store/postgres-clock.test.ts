@@ -241,4 +241,18 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     const later = await one.store.timeSeen()
     assert.equal(later.seenMs, null, 'its one gateway does not find it right')
   })
+
+  test('gateways that have long been silent are forgotten, but for the last one that found the time right', async t => {
+    const { enter, pass, report } = await world(t)
+    for (const name of ['first', 'second']) await enter(name)
+    await pass(2 * HOUR_MS)
+    const client = await enter('third')
+    const names = async (): Promise<string[]> => (await report()).gateways.map(({ instance }) => instance)
+    assert.deepEqual(await names(), ['third', 'second', 'first'])
+    await client.store.sweep(10)
+    assert.deepEqual(await names(), ['third'])
+    await pass(2 * HOUR_MS)
+    await client.store.sweep(10)
+    assert.deepEqual(await names(), ['third'])
+  })
 })

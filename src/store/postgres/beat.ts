@@ -7,7 +7,7 @@ import type { Beaten, SignOfLife } from '../../ports.ts'
 import type { TimeSeen } from '../time-seen.ts'
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './connections.ts'
 
 /** Of another gateway: trusted the time before the doubt ($8) began, and has judged one behind it ($9) and found nothing. */
 const BEAT: Statement = {
@@ -56,6 +56,19 @@ const TIME_SEEN: Statement = {
   writes: false,
   text: (schema) => `select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
        (select (extract(epoch from max(seen_at)) * 1000)::float8 from ${schema}.gateways where ahead_ms = 0) as seen_ms`
+}
+
+/** What has long been silent; never the newest of those that found the time right: it is the time that this database has seen. */
+const GATEWAY_SWEEP: Statement = {
+  name: 'gateway_sweep',
+  writes: true,
+  text: (schema) => `with silent as materialized (
+  select id from ${schema}.gateways
+   where seen_at < least(statement_timestamp(), ${BELIEVED}) - interval '1 hour' and seen_at < (select max(seen_at) from ${schema}.gateways where ahead_ms = 0)
+   limit $1
+     for update skip locked
+)
+delete from ${schema}.gateways g using silent s where g.id = s.id`
 }
 
 interface BeatenColumns {
@@ -116,4 +129,8 @@ async function beatsOf (session: Session, gateways: readonly Buffer[]): Promise<
   if (gateways.length === 0) return []
   const rows = await session.run<{ id: Buffer, beat: number }>(OTHERS, [byteas(gateways)])
   return gateways.map((gateway) => rows.find(({ id }) => id.equals(gateway))?.beat ?? null)
+}
+
+export async function sweepGateways (session: Session, limit: number): Promise<void> {
+  await session.run(GATEWAY_SWEEP, [limit])
 }

@@ -10,7 +10,7 @@ import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, Ope
 import { Lane } from '../lane.ts'
 import type { TimeSeen } from '../time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
-import { beatOnce, readTimeSeen } from './beat.ts'
+import { beatOnce, readTimeSeen, sweepGateways } from './beat.ts'
 import { confirmClaims, insertClaims, lookAt, lookDurably, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'
@@ -125,7 +125,10 @@ export class PostgresRecords implements RecordStore {
 
   /** A full batch leaves a backlog, which the next one goes on with; after it everything is looked at again, for what was locked. */
   async sweep (limit: number): Promise<Swept[]> {
-    const { swept, latestMs } = await this.#background('sweep', (session) => sweepPast(session, limit, this.#sweepFromMs))
+    const { swept, latestMs } = await this.#background('sweep', async (session) => {
+      await sweepGateways(session, limit)
+      return sweepPast(session, limit, this.#sweepFromMs)
+    })
     const count = swept.reduce((sum, each) => sum + each.count, 0)
     this.#sweepFromMs = count < limit ? SWEEP_FROM_START : latestMs
     return swept
