@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
@@ -48,12 +49,16 @@ test('while commits hang for longer than a lease nobody takes what the living ha
   const { clock, records, witness, two, first, release } = await startRunning(t)
   const back = Promise.withResolvers<void>()
   for (const operation of WRITES) records.faults.set(operation, async proceed => { await back.promise; return proceed() })
+  const asked: Array<ReturnType<Process['ask']>> = []
   for (let passed = 0; passed < 2 * LEASE_MS; passed += 500) {
-    assert.equal((await two.ask('k')).json.code, 'in-flight')
+    asked.push(two.ask('k'))
+    // Whoever would end a lease now waits for the commit.
+    await Promise.race([asked.at(-1), sleep(50)])
     await clock.advance(500)
   }
   for (const operation of WRITES) records.faults.delete(operation)
   back.resolve()
+  assert.deepEqual(new Set((await Promise.all(asked)).map(({ json }) => json.code)), new Set(['in-flight']))
   for (let passed = 0; passed < 2 * LEASE_MS; passed += 500) {
     assert.equal((await two.ask('k')).json.code, 'in-flight')
     await clock.advance(500)
