@@ -3,6 +3,7 @@
  * in order again. The only file that constructs drivers. A worker (workers/) is the same without an admin port.
  */
 import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { Deliverer } from './background/deliverer.ts'
 import { heartbeat } from './background/heartbeat.ts'
@@ -162,7 +163,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     get limits () { return live.config.limits }
   })
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
-  const services = [heartbeat(gateway), sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
+  const beats = heartbeat(gateway)
+  const services = [sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
   return {
@@ -172,6 +174,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     config: () => live.config,
     readiness: () => readinessOf(gateway, stores, standing, phase.draining),
     listen: async () => {
+      beats.start()
+      await redisInUse(stores)
       const url = await listen(server, config.listen, 'guarded')
       for (const service of services) service.start()
       return url
@@ -191,7 +195,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     },
     close: async () => {
       gateway.stop()
-      await soon(Promise.allSettled(services.map(async service => { await service.stop() })))
+      await soon(Promise.allSettled([beats, ...services].map(async service => { await service.stop() })))
       await soon(Promise.allSettled([server.close()]))
       await soon(Promise.allSettled([upstream.close(), stores.close()]))
       clearInterval(alive)
@@ -237,6 +241,16 @@ async function drain (config: Config, gateway: Gateway, server: FastifyInstance,
 }
 
 const KEEP_ALIVE_TICK_MS = 1_000
+
+/** The first request has Redis, if there is one: nothing is asked of it before the first beats say whose it is (store/redis/mirror.ts). */
+async function redisInUse (stores: Stores): Promise<void> {
+  const endsAt = performance.now() + REDIS_WITHIN_MS
+  while (stores.opened && stores.wantsRedis && !stores.locks.available() && performance.now() < endsAt) await sleep(REDIS_LOOK_MS)
+}
+
+/** A few round trips; without Redis the start goes on. */
+const REDIS_WITHIN_MS = 500
+const REDIS_LOOK_MS = 5
 
 /** A store that hangs must not hold up the end: what it was asked last is in doubt either way. */
 async function soon (closing: Promise<unknown>): Promise<void> {
