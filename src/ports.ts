@@ -4,7 +4,7 @@
  */
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
-import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
+import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, Seen, SettledState, Settlement, Token } from './core/record.ts'
 import type { Unresolved } from './telling.ts'
 
 export type { AcceptResult, HeldMessage, InboxStore, InboxWakes, MessageAudit, MessageFilter, Recovered, TakeMessages } from './inbox-port.ts'
@@ -151,10 +151,10 @@ export interface RecordStore {
   insert: (claim: Claim) => Promise<ClaimResult>
   /**
    * Take a row that was seen as released, past, or (with `mayRetry`) indeterminate; compare-and-set on what was seen and
-   * on the state. A past row starts a new life with attempt 1, else attempt + 1. The claim's fingerprint must equal the
-   * row's unless it is past.
+   * on the state. A past row starts a new life with attempt 1, else attempt + 1. What was asked is compared as it was seen:
+   * the claim's own fingerprint, which the row has from then on, may be of another algorithm.
    */
-  take: (seen: Token, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
+  take: (seen: Seen, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
   /**
    * After a claim (insert or take) in doubt: a write under the same token (P6). 'won' only if the row is claimed with
    * this owner and that is acknowledged. If there is no row it is inserted with attempt 1.

@@ -6,7 +6,7 @@ import { decodeHeaders } from '../core/codec.ts'
 import { sameRequest } from '../core/fingerprint.ts'
 import { decide, lockAfter } from '../core/protocol.ts'
 import type { LockFate, Step } from '../core/protocol.ts'
-import type { Answer, Fingerprint, Row, Token } from '../core/record.ts'
+import type { Answer, Fingerprint, Row, Seen, Token } from '../core/record.ts'
 import { StoreUnavailable } from '../errors.ts'
 import type { ClaimResult, Copy, Lock, LockResult, SettleResult, TakeResult, UnsettledCopy } from '../ports.ts'
 import type { Execution, Verdict, Visit } from './execution.ts'
@@ -229,7 +229,7 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
   const { records } = gateway.world
   const { id } = execution.visit
   if (step.do === 'take') {
-    const seen: Token = { id, owner: row.owner, attempt: row.attempt }
+    const seen: Seen = { id, owner: row.owner, attempt: row.attempt, fingerprint: row.fingerprint }
     const taken = await granted(gateway, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
     if (taken.kind !== 'lost') return taken
   }

@@ -6,7 +6,7 @@
 import { quarantineLeftMs, transition, type Change } from '../core/protocol.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../core/stored.ts'
-import type { Claim, RecordDetail, Row, Settlement, Token } from '../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../core/record.ts'
 import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 /** Who changed which record by hand, and how it stood before and after. */
@@ -50,7 +50,7 @@ export class Ledger {
     return this.#claimed(before, transition(before, { kind: 'insert', claim }, nowMs), nowMs)
   }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
+  take (seen: Seen, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
     const before = this.#table.find(seen.id)
     const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs)
     return this.#write(change, before) ? { kind: 'won', attempt: change.row.attempt } : { kind: 'lost' }

@@ -8,7 +8,7 @@ import type { ProbeNote } from '../core/probe.ts'
 import { isDue, leaseIsOver, violation, type Stored } from '../core/stored.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
 import { Ledger, type Audited, type LapseRows, type Table } from './ledger.ts'
-import type { Claim, RecordDetail, Row, SettledState, Settlement, Token } from '../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../core/record.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 export interface MemoryOptions {
@@ -49,7 +49,7 @@ export class MemoryStore implements RecordStore {
     return this.#run('insert', nowMs => this.#ledger.insert(claim, nowMs))
   }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+  take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
     return this.#run('take', nowMs => this.#ledger.take(seen, claim, mayRetry, nowMs))
   }
 

@@ -9,6 +9,7 @@ import { INBOX_LIE_BREAKS } from './inbox-lies.ts'
 import { INBOX_RULE_BREAKS } from './inbox-rules.ts'
 import { INBOX_STORE_BREAKS } from './inbox-stores.ts'
 import { MECHANISMS } from './mechanisms.ts'
+import { POLICY_BREAKS } from './policies.ts'
 import { PROBES } from './probes.ts'
 
 export interface Patch {
@@ -41,6 +42,7 @@ export const BREAKS: readonly Break[] = [
   ...INBOX_LIE_BREAKS,
   ...INBOX_STORE_BREAKS,
   ...INBOX_RULE_BREAKS,
+  ...POLICY_BREAKS,
   {
     name: 'done-before-the-answer',
     does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',

@@ -7,6 +7,7 @@ import type { Need } from '../harness/needs.ts'
 import { DOOR_ROWS } from './door.ts'
 import { INBOX_RULE_ROWS } from './inbox-rules.ts'
 import { INBOX_STORE_ROWS } from './inbox-stores.ts'
+import { POLICY_ROWS } from './policies.ts'
 import { INBOX_ROWS } from './rows-inbox.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 
@@ -309,7 +310,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   ...INBOX_ROWS,
   ...INBOX_STORE_ROWS,
-  ...INBOX_RULE_ROWS
+  ...INBOX_RULE_ROWS,
+  ...POLICY_ROWS
 ]
 
 const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'held by', 'fails without']

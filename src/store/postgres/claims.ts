@@ -2,7 +2,7 @@
  * Claiming in three statements, each one short transaction (P5): insert, then look, then take; and confirm for a claim
  * whose reply was lost (P6). Every statement bounds its own lock waits and holds nothing afterwards.
  */
-import type { Claim, Row, Token } from '../../core/record.ts'
+import type { Claim, Row, Seen } from '../../core/record.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import type { Session, Statement, Values } from './connections.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
@@ -10,7 +10,7 @@ import { rowColumns, toRow, type RowColumns } from './rows.ts'
 /** `id` as hex. */
 export interface Won { readonly id: string, readonly attempt: number }
 
-export interface TakeOrder { readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
+export interface TakeOrder { readonly seen: Seen, readonly claim: Claim, readonly mayRetry: boolean }
 
 /**
  * `lock_timeout` for this transaction only: no session state, and no start-up parameter, which PgBouncer refuses. The
@@ -67,8 +67,8 @@ export async function lookAt (session: Session, ids: readonly Buffer[]): Promise
 }
 
 /**
- * Compare-and-set on what was seen and on the state, the expiry and the fingerprint, all tested on the locked row: a
- * compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
+ * Compare-and-set on what was seen (the fingerprint too: the claim's own may be of another policy) and on the state and the
+ * expiry, all tested on the locked row: a compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
  * never taken, past or not.
  */
 const CLAIM_TAKE: Statement = {
@@ -76,8 +76,8 @@ const CLAIM_TAKE: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${lockLimit(16)}, want as materialized (
-  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[])
-           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry)
+  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[], $20::smallint[], $21::bytea[])
+           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry, seen_alg, seen_fingerprint)
    cross join lock_limit
 ), held as materialized (
   select r.id, r.expires_at <= statement_timestamp() as past
@@ -86,7 +86,7 @@ const CLAIM_TAKE: Statement = {
      and r.state in ('completed', 'consumed', 'released', 'indeterminate')
      and (r.expires_at <= statement_timestamp()
           or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
-              and r.fp_alg = w.fp_alg and r.fingerprint = w.fingerprint))
+              and r.fp_alg = w.seen_alg and r.fingerprint = w.seen_fingerprint))
    order by r.id
      for no key update of r
 )
@@ -111,7 +111,9 @@ export async function takeClaims (session: Session, orders: readonly TakeOrder[]
     session.lockTimeout,
     byteas(orders.map((order) => order.seen.owner)),
     integers(orders.map((order) => order.seen.attempt)),
-    booleans(orders.map((order) => order.mayRetry))
+    booleans(orders.map((order) => order.mayRetry)),
+    smallints(orders.map((order) => order.seen.fingerprint.alg)),
+    byteas(orders.map((order) => order.seen.fingerprint.value))
   ])
 }
 

@@ -3,7 +3,7 @@
  * nothing in SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
  */
 import type { ProbeNote } from '../../core/probe.ts'
-import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
 import type { Standing } from '../../core/standing.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
@@ -93,7 +93,7 @@ export class PostgresRecords implements RecordStore {
 
   async confirm (claim: Claim): Promise<ClaimResult> { return resultOf(await this.#confirms.push(claim)) }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#takes.push({ seen, claim, mayRetry }) }
+  take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#takes.push({ seen, claim, mayRetry }) }
 
   look (id: Buffer): Promise<Row | null> { return this.#looks.push(id) }
 
