@@ -2,6 +2,7 @@
  * The seams, types only. A driver knows the seam and not its neighbours; each says in prose what it guarantees, and every
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
+import type { MessageDetail } from './core/message.ts'
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, Seen, SettledState, Settlement, Token } from './core/record.ts'
@@ -33,8 +34,12 @@ export type ClaimResult =
   | { readonly kind: 'won', readonly attempt: number }
   /** Somebody's row stands there. */
   | { readonly kind: 'seen', readonly row: Row }
+  | MessageStands
 
-export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' }
+export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageStands
+
+/** Nothing was written: what this request asks for is in the inbox, as it stands there. */
+export interface MessageStands { readonly kind: 'message', readonly message: MessageDetail }
 
 export type SettleResult =
   /** Acknowledged. `keepLeftMs`: until the row may be swept. */
@@ -147,7 +152,11 @@ export interface RecordStore {
   /** The random id that the first migration wrote into this database. */
   readonly installation: string
 
-  /** Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. */
+  /**
+   * Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. Where a message of the
+   * inbox stands under the id, nothing is inserted, taken or confirmed: one key is executed or accepted, whatever the routes of
+   * the gateways say. Tested in the writing statement, as acceptances test the records (inbox-port.ts).
+   */
   insert: (claim: Claim) => Promise<ClaimResult>
   /**
    * Take a row that was seen as released, past, or (with `mayRetry`) indeterminate; compare-and-set on what was seen and

@@ -4,8 +4,10 @@
  */
 import { decodeHeaders } from '../core/codec.ts'
 import { sameRequest } from '../core/fingerprint.ts'
+import { judgeMessage } from './accepting.ts'
 import { decide, lockAfter } from '../core/protocol.ts'
 import type { LockFate, Step } from '../core/protocol.ts'
+import type { MessageDetail } from '../core/message.ts'
 import type { Answer, Fingerprint, Row, Seen, Token } from '../core/record.ts'
 import { StoreUnavailable } from '../errors.ts'
 import type { ClaimResult, Copy, Lock, LockResult, SettleResult, TakeResult, UnsettledCopy } from '../ports.ts'
@@ -191,6 +193,7 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
   let result = await granted(gateway, execution, () => records.insert(execution.claim))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)
+    if (result.kind === 'message') return { verdict: verdictOfMessage(execution.visit, result.message), lock: 'delete', row: null }
     const { row } = result
     execution.rowSeen = true
     const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.visit.route.idempotency, gateway.contact.mayLapse())
@@ -200,6 +203,15 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
     result = await nextRound(gateway, execution, row, replayed)
   }
   return { verdict: { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }, lock: 'delete', row: null }
+}
+
+/** What the route, or what it was, has accepted is told as the inbox tells it, and executed by nobody. */
+function verdictOfMessage (visit: Visit, message: MessageDetail): Verdict {
+  switch (judgeMessage(visit, visit, message)) {
+    case 'same': return { kind: 'accepted', name: visit.name }
+    case 'different': return { kind: 'mismatch' }
+    case 'unknown': return { kind: 'unknown', timedOut: false }
+  }
 }
 
 /** onMismatch: replay — what is stored answers any payload; what would execute is still a mismatch (I6). */

@@ -72,6 +72,8 @@ export type Verdict =
   | { readonly kind: 'consumed', readonly status: number }
   | { readonly kind: 'in-flight', readonly retryAfterMs: number }
   | { readonly kind: 'mismatch' }
+  /** It is in the inbox: of this route, or of what this route was. */
+  | { readonly kind: 'accepted', readonly name: string }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   /** Redis has an answer that the arbiter could not be asked to take: given, never called stored (E6). */
   | { readonly kind: 'unsettled', readonly answer: Answer }

@@ -177,6 +177,7 @@ function fromVerdict (verdict: Verdict): Outcome {
     case 'consumed': return { kind: 'not-kept', originalStatus: verdict.status }
     case 'in-flight': return { kind: 'in-flight', retryAfterMs: verdict.retryAfterMs, starter: false, elsewhere: true }
     case 'mismatch': return { kind: 'mismatch' }
+    case 'accepted': return { kind: 'accepted', names: [verdict.name], split: false, isNew: false, preferred: false }
     case 'unknown': return { kind: 'unknown', timedOut: verdict.timedOut }
     case 'unsettled': return { kind: 'executed', answer: verdict.answer, stored: false, expiresAtMs: null }
     case 'unavailable': return { kind: 'unavailable' }

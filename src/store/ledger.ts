@@ -4,6 +4,7 @@
  * stores execute the table that Postgres' statements restate. Never reads a clock, never awaits.
  */
 import { quarantineLeftMs, transition, type Change } from '../core/protocol.ts'
+import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../core/stored.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../core/record.ts'
@@ -37,28 +38,33 @@ export interface Table {
   note: (audited: Audited) => void
 }
 
+/** The message that stands under this id in the same database; null: none. */
+export type MessageOf = (id: Buffer, nowMs: number) => MessageDetail | null
+
 /** Every method is one transaction for its table; `nowMs` is the store's clock, Unix milliseconds. */
 export class Ledger {
   readonly #table: Table
+  readonly #messageOf: MessageOf
 
-  constructor (table: Table) {
+  constructor (table: Table, messageOf: MessageOf) {
     this.#table = table
+    this.#messageOf = messageOf
   }
 
   insert (claim: Claim, nowMs: number): ClaimResult {
-    const before = this.#table.find(claim.id)
-    return this.#claimed(before, transition(before, { kind: 'insert', claim }, nowMs), nowMs)
+    return this.#claimed(claim.id, before => transition(before, { kind: 'insert', claim }, nowMs), nowMs)
   }
 
   take (seen: Seen, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
+    const message = this.#messageOf(seen.id, nowMs)
+    if (message !== null) return { kind: 'message', message }
     const before = this.#table.find(seen.id)
     const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs)
     return this.#write(change, before) ? { kind: 'won', attempt: change.row.attempt } : { kind: 'lost' }
   }
 
   confirm (claim: Claim, nowMs: number): ClaimResult {
-    const before = this.#table.find(claim.id)
-    return this.#claimed(before, transition(before, { kind: 'confirm', claim }, nowMs), nowMs)
+    return this.#claimed(claim.id, before => transition(before, { kind: 'confirm', claim }, nowMs), nowMs)
   }
 
   look (id: Buffer, nowMs: number): Row | null {
@@ -136,7 +142,11 @@ export class Ledger {
     return true
   }
 
-  #claimed (before: Stored | null, change: Change, nowMs: number): ClaimResult {
+  #claimed (id: Buffer, changeOf: (before: Stored | null) => Change, nowMs: number): ClaimResult {
+    const before = this.#table.find(id)
+    const message = this.#messageOf(id, nowMs)
+    if (message !== null) return before === null ? { kind: 'message', message } : { kind: 'seen', row: rowOf(before, nowMs) }
+    const change = changeOf(before)
     if (this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
     if (before === null) throw new TypeError('a claim of a record that does not exist is never refused')
     return { kind: 'seen', row: rowOf(before, nowMs) }

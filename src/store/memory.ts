@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { transition } from '../core/protocol.ts'
+import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { isDue, leaseIsOver, violation, type Stored } from '../core/stored.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
@@ -28,6 +29,8 @@ const AUDITS_MAX = 1_000
 export class MemoryStore implements RecordStore {
   readonly name = 'memory'
   readonly installation: string
+  /** Of the inbox beside it, which says so itself (memory-inbox.ts). */
+  messageOf: (id: Buffer) => MessageDetail | null = () => null
   readonly #nowMs: () => number
   readonly #table: MapTable
   readonly #ledger: Ledger
@@ -37,7 +40,7 @@ export class MemoryStore implements RecordStore {
     this.installation = options.installation ?? randomBytes(16).toString('hex')
     this.#nowMs = options.nowMs
     this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX)
-    this.#ledger = new Ledger(this.#table)
+    this.#ledger = new Ledger(this.#table, id => this.messageOf(id))
   }
 
   /** What operators did, oldest first. */
@@ -51,6 +54,11 @@ export class MemoryStore implements RecordStore {
 
   take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
     return this.#run('take', nowMs => this.#ledger.take(seen, claim, mayRetry, nowMs))
+  }
+
+  /** A record stands there and is not past: in no turn of microtasks of its own, so that the inbox beside it tests and writes at once. */
+  isRecorded (id: Buffer): boolean {
+    return this.#ledger.look(id, this.#nowMs())?.past === false
   }
 
   confirm (claim: Claim): Promise<ClaimResult> {

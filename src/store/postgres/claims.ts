@@ -5,6 +5,7 @@
 import type { Claim, Row, Seen } from '../../core/record.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import type { Session, Statement, Values } from './connections.ts'
+import { isPastMessage } from './inbox-rows.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
 
 /** `id` as hex. */
@@ -28,6 +29,12 @@ const CLAIM_PARAMETERS = `$1::bytea[], $2::bytea[], $3::smallint[], $4::bytea[],
 
 const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, key_text, question'
 
+/**
+ * What was accepted is not executed. A scalar question for each, as acceptances ask for the record: a join with what the
+ * planner thinks many reads the whole table.
+ */
+const isAccepted = (schema: string, id: string) => `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
+
 /** clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). */
 const insertFromWant = (schema: string) => `with ${lockLimit(16)}
 insert into ${schema}.records (${CLAIM_COLUMNS})
@@ -37,6 +44,7 @@ select w.id, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unkno
   from unnest(${CLAIM_PARAMETERS})
        as w (${CLAIM_NAMES})
  cross join lock_limit
+ where not ${isAccepted(schema, 'w.id')}
  order by w.id`
 
 /** Not `do update … where`: that locks the losers' rows, and a settle of one of them would wait for the whole batch. */
@@ -87,6 +95,7 @@ const CLAIM_TAKE: Statement = {
      and (r.expires_at <= statement_timestamp()
           or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
               and r.fp_alg = w.seen_alg and r.fingerprint = w.seen_fingerprint))
+     and not ${isAccepted(schema, 'r.id')}
    order by r.id
      for no key update of r
 )

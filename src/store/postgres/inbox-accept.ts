@@ -9,7 +9,7 @@ import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.
 import { lockLimit } from './claims.ts'
 import type { Session, Statement, Values } from './connections.ts'
 import { isUniqueViolation, RolledBack } from './faults.ts'
-import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
+import { isPastMessage, messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
 
 /** `number`: the order of arrival in this process. */
 export interface Arrival { readonly message: NewMessage, readonly number: number, readonly headers: Buffer }
@@ -88,7 +88,7 @@ const MESSAGE_RECORDED: Statement = {
 const MESSAGE_LOOK: Statement = {
   name: 'message_look',
   writes: false,
-  text: (schema) => `select ${messageColumns('m')}, coalesce(m.expires_at <= statement_timestamp(), false) as past
+  text: (schema) => `select ${messageColumns('m')}, ${isPastMessage('m')} as past
   from ${schema}.messages m where m.id = any ($1::bytea[])`
 }
 
@@ -98,7 +98,7 @@ const MESSAGE_FORGET: Statement = {
   idsAsText: true,
   text: (schema) => `with ${lockLimit(2)}, past as materialized (
   select m.id from ${schema}.messages m cross join lock_limit
-   where m.id = any ($1::bytea[]) and m.expires_at <= statement_timestamp()
+   where m.id = any ($1::bytea[]) and ${isPastMessage('m')}
    order by m.id
      for update of m
 )

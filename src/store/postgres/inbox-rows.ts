@@ -2,6 +2,11 @@
 import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
 import type { Delivery, MessageDetail, MessageState } from '../../core/message.ts'
 
+/** It has been told of for as long as its row says: it counts as none, and may be swept. */
+export function isPastMessage (table: string): string {
+  return `coalesce(${table}.expires_at <= statement_timestamp(), false)`
+}
+
 /** Times are the database's. */
 export function messageColumns (table: string): string {
   return `${table}.id, ${table}.state, ${table}.fp_alg, ${table}.fingerprint, ${table}.scope_hash, ${table}.group_id is not null as ordered,

@@ -2,6 +2,7 @@
  * The arbiter on Postgres: the lanes, and which connection each statement goes by. Opens nothing (open.ts) and says
  * nothing in SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
  */
+import type { MessageDetail } from '../../core/message.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
 import type { Standing } from '../../core/standing.ts'
@@ -12,6 +13,7 @@ import { beatOnce } from './beat.ts'
 import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
+import { lookAtMessages } from './inbox-accept.ts'
 import { PostgresInbox, type InboxPurposes } from './inbox.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { PostgresMarks, sweepMarks } from './marks.ts'
@@ -160,6 +162,9 @@ async function claimAll (session: Session, claims: readonly Claim[], write: Writ
       for (const row of await lookAt(session, open.map(({ id }) => id))) outcomes.set(hex(row.id), { result: { kind: 'seen', row } })
       open = open.filter((claim) => !outcomes.has(idText(claim)))
       if (open.length === 0) break
+      for (const [id, message] of await lookAtMessages(session, open.map(({ id }) => id))) outcomes.set(id, { result: { kind: 'message', message } })
+      open = open.filter((claim) => !outcomes.has(idText(claim)))
+      if (open.length === 0) break
       if (round === ROUNDS_MAX) throw new Error('a row came and went between every insert and the look after it')
       open = await writeOnce(session, open, write, outcomes)
     }
@@ -177,11 +182,18 @@ async function writeOnce (session: Session, claims: readonly Claim[], write: Wri
 
 async function takeAll (session: Session, orders: readonly TakeOrder[]): Promise<TakeResult[]> {
   const won = new Map((await takeClaims(session, orders)).map(({ id, attempt }) => [id, attempt]))
-  return orders.map(({ claim }) => {
+  const lost = orders.map(({ claim }) => claim.id).filter((id) => !won.has(hex(id)))
+  // One that breaks must not put in doubt what was won: whoever has lost without a word looks at the row again.
+  const messages = lost.length === 0 ? NO_MESSAGES : await lookAtMessages(session, lost).catch(() => NO_MESSAGES)
+  return orders.map(({ claim }): TakeResult => {
     const attempt = won.get(idText(claim))
-    return attempt === undefined ? { kind: 'lost' } : { kind: 'won', attempt }
+    if (attempt !== undefined) return { kind: 'won', attempt }
+    const message = messages.get(idText(claim))
+    return message === undefined ? { kind: 'lost' } : { kind: 'message', message }
   })
 }
+
+const NO_MESSAGES: ReadonlyMap<string, MessageDetail> = new Map()
 
 async function lookAtAll (session: Session, ids: readonly Buffer[]): Promise<Array<Row | null>> {
   const rows = new Map((await lookAt(session, ids)).map((row) => [hex(row.id), row]))

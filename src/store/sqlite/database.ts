@@ -38,9 +38,9 @@ export class Database {
     try {
       this.connection = connect(file, nowMs)
       this.#table = new SqliteTable(this.connection)
-      this.#ledger = new Ledger(this.#table)
-      this.#marks = new MarkTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
+      this.#ledger = new Ledger(this.#table, (id, now) => this.#inbox.look(id, now))
+      this.#marks = new MarkTable(this.connection)
       this.installation = installationOf(this.connection)
       const { lapsed, recovered } = exclusive ? this.#endTheDead(nowMs) : NOBODY
       this.lapsedAtStart = lapsed
