@@ -8,6 +8,8 @@ export type AcceptResult =
   | { readonly kind: 'seen', readonly message: MessageDetail }
   /** Nothing was written: no message stands there, but a record does, and the message is under no claim of it. */
   | { readonly kind: 'recorded' }
+  /** Nothing was written: a living gateway may execute what comes for this route (registry-port.ts). Under a claim it is accepted. */
+  | { readonly kind: 'contended' }
 
 export interface TakeMessages {
   /** At most so many of each route. */
@@ -62,7 +64,7 @@ export interface MessageAudit { readonly who: string, readonly why: string }
  */
 export interface InboxStore {
   accept: (message: NewMessage) => Promise<AcceptResult>
-  /** All of them, or (one of them is there already with another fingerprint, or is recorded) none; in one transaction. The results in their order; their ids all different. */
+  /** All of them, or (one of them is there already with another fingerprint, is recorded or contended) none; in one transaction. The results in their order; their ids all different. */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
   /** This worker lives for `leaseMs` from when the statement began. */

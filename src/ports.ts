@@ -8,6 +8,7 @@ import type { Asking, ProbeNote } from './core/probe.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, Seen, SettledState, Settlement, Token } from './core/record.ts'
 import type { Unresolved } from './telling.ts'
 
+export type { DifferingRoute, RegisteredRoute, Registering, Registry } from './registry-port.ts'
 export type { AcceptResult, HeldMessage, InboxStore, InboxWakes, MessageAudit, MessageFilter, Recovered, TakeMessages } from './inbox-port.ts'
 
 // ---------------------------------------------------------------- time and chance

@@ -41,6 +41,8 @@ export interface Meter {
   breaker: (open: boolean) => void
   /** Which promise holds, as often as it was looked at. */
   standing: (standing: ToldStanding) => void
+  /** In how many routes living gateways differ, by what they differ in. */
+  differing: (routes: ReadonlyMap<string, number>) => void
   /** Turned away before it was looked at, because the process is at a limit. */
   shed: (limit: ShedLimit) => void
 }

@@ -190,6 +190,7 @@ async function claimRow (gateway: Gateway, execution: Execution): Promise<RowVer
 
 async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerdict> {
   const { records } = gateway.world
+  if (!execution.visit.deferred) execution.registered = await gateway.registration.of(execution.visit.route.name)
   let result = await granted(gateway, execution, () => records.insert(execution.claim))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)

@@ -19,6 +19,7 @@ import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
 import { observed } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
+import { Registration } from './registration.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
 import { WORKER_LEASE_MS } from './worker-leases.ts'
@@ -48,6 +49,7 @@ export class Gateway {
   readonly recent: RecentAnswers
   readonly leases: Leases
   readonly contact: Contact
+  readonly registration: Registration
   /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
   readonly workersContact: Contact
   readonly watches: Watches
@@ -90,6 +92,7 @@ export class Gateway {
     this.world = { ...world, records: observed(world.records, this.contact, this.workersContact) }
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
+    this.registration = new Registration(() => this.world)
     this.watches = new Watches(world)
     this.buffered = new Budget(world.limits.bufferedBytes)
     this.unsettled = new Budget(world.limits.unsettledBytes)

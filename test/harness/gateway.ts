@@ -25,6 +25,7 @@ import { compileRoutes } from '../../src/routing/match.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { UndiciUpstream } from '../../src/upstream/sender.ts'
@@ -118,6 +119,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
     wakes: NO_WAKES,
+    registry: NO_REGISTRY,
     marks: new RouteMarks((changes.clock ?? SYSTEM_CLOCK).monotonicMs, false),
     upstream: new UndiciUpstream(upstreams),
     tokens: new JoseVerifier(),

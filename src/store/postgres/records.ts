@@ -18,6 +18,7 @@ import { PostgresInbox, type InboxPurposes } from './inbox.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
+import { PostgresRegistry } from './registry.ts'
 import { renewLeases } from './renewals.ts'
 import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
 import { readStanding } from './standing.ts'
@@ -63,6 +64,7 @@ export class PostgresRecords implements RecordStore {
   readonly installation: string
   readonly marks: PostgresMarks
   readonly inbox: PostgresInbox
+  readonly registry: PostgresRegistry
   readonly wakes: PostgresWakes
   readonly #purposes: Purposes
   readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
@@ -81,6 +83,7 @@ export class PostgresRecords implements RecordStore {
     this.wakes = wakes
     this.marks = new PostgresMarks(marks, (limit) => this.#background('mark_sweep', (session) => sweepMarks(session, limit)))
     this.inbox = new PostgresInbox(purposes)
+    this.registry = new PostgresRegistry(purposes.background)
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
     this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })
