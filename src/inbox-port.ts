@@ -58,7 +58,7 @@ export interface MessageAudit { readonly who: string, readonly why: string }
  *
  * A driver guarantees: a resolved promise means that the commit is acknowledged. Of all that accept one id exactly one is told
  * 'accepted', until the message is swept. Of a group at most one message is delivered at a time, in the order in which the
- * acceptances were committed; one whose `stops` is set stops it while dead or held. Nothing is handed out twice with one
+ * acceptances were committed; one whose `stops` is set stops it while dead or held, and is not past before an operator has retried or discarded it. Nothing is handed out twice with one
  * attempt, and an attempt is greater than all before it. A write whose token does not match changes nothing. What a worker had when it was no longer
  * alive waits again (`holds`: is held). Rejections are RecordStore's (ports.ts).
  */

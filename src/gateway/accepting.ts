@@ -239,7 +239,7 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
   switch (outcome.kind) {
     case 'accepted': return { ...outcome, preferred: visit.preferred }
     case 'executed':
-    case 'replayed': return isAcceptance(outcome.answer, visit.name) ? accepted(visit, [visit], false) : outcome
+    case 'replayed': return toldAsAccepted(visit, outcome)
     case 'in-flight':
     case 'mismatch':
     case 'not-kept':
@@ -248,6 +248,12 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
     case 'rejected': return visit.deferred && outcome.code === 'overloaded' ? acceptedOr(gateway, visit, outcome) : outcome
     default: return outcome
   }
+}
+
+/** A record that was settled by an acceptance says so, on a route without an inbox too. */
+export function toldAsAccepted (visit: Visit, outcome: Outcome): Outcome {
+  const answered = outcome.kind === 'executed' || outcome.kind === 'replayed'
+  return answered && isAcceptance(outcome.answer, visit.name) ? accepted(visit, [visit], false) : outcome
 }
 
 async function acceptedOr (gateway: Gateway, visit: Visit, outcome: Outcome): Promise<Outcome> {

@@ -4,7 +4,7 @@
  * nothing to sockets (http/).
  */
 import { sameRequest } from '../core/fingerprint.ts'
-import { accept, doorRefusal, INBOX_FULL, isFull, toldByInbox } from './accepting.ts'
+import { accept, doorRefusal, INBOX_FULL, isFull, toldAsAccepted, toldByInbox } from './accepting.ts'
 import type { Part } from './accepting.ts'
 import { admit, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
@@ -39,7 +39,7 @@ type Way = (gateway: Gateway, visit: Visit) => Promise<Outcome>
 
 function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: Visit): Way {
   if (drop !== null) return async (gateway, visit) => passOnce(gateway, visit, drop)
-  if (inbox === null) return attend
+  if (inbox === null) return async (gateway, visit) => toldAsAccepted(visit, await attend(gateway, visit))
   return inboxFor === 'all' ? acceptOrAttend : attendOrAccept
 }
 

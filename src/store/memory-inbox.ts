@@ -183,11 +183,11 @@ export class MemoryInbox implements InboxStore {
   }
 
   #end (message: Message, state: 'delivered' | 'held' | 'dead' | 'discarded', answer: MessageDetail['answer']): void {
-    const { keepMs, deadKeepMs, stops } = message.given
+    const { keepMs, deadKeepMs, stops, group } = message.given
     const now = this.#nowMs()
     const blocks = stops && (state === 'held' || state === 'dead')
     if (state === 'delivered') message.given = { ...message.given, request: NOTHING }
-    Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: now + (state === 'delivered' ? keepMs : deadKeepMs) })
+    Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: blocks && group !== null ? null : now + (state === 'delivered' ? keepMs : deadKeepMs) })
   }
 
   #told (id: Buffer): MessageDetail | null {

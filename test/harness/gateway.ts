@@ -138,6 +138,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
+  gateway.registration.become(routes)
   const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), new Deliverer(gateway).start()] : []
   await server.listen({ host: '127.0.0.1', port: 0 })
