@@ -67,7 +67,8 @@ describe('a change of the mode', needs('postgres'), () => {
     await eventually(() => keys.every(key => keysOf(witness).includes(key)), 'all of them to reach the upstream')
     assert.deepEqual(keysOf(witness).toSorted(), ['ready', ...keys].toSorted(), 'each of them once')
     assert.equal(old.logLines().filter(({ aspect }) => aspect === 'scope').length, 0)
-    await old.stop()
+    old.signal('SIGTERM')
+    await old.exited
     // Whoever ends takes its registration with it: nothing is claimed any more.
     assert.equal((await ask(fresh, 'alone')).status, 202)
     assert.equal((await ask(fresh, 'alone')).headers['idempotency-status'], 'accepted')

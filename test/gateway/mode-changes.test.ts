@@ -97,13 +97,14 @@ test('from inbox to enforce and back: no number of an attempt comes twice to the
     }
   }
   worlds.enforce.witness.answer = ({ headers }, response) => { numbers.push(String(headers['idempotency-attempt'])); response.writeHead(429).end() }
-  for (const key of ['accepted first', 'executed first']) {
+  for (const key of ['accepted-first', 'executed-first']) {
     numbers.length = 0
-    for (const mode of key === 'accepted first' ? ['inbox', 'enforce', 'inbox', 'enforce'] as const : ['enforce', 'inbox', 'enforce', 'inbox'] as const) {
+    for (const mode of key === 'accepted-first' ? ['inbox', 'enforce', 'inbox', 'enforce'] as const : ['enforce', 'inbox', 'enforce', 'inbox'] as const) {
       await worlds[mode].ask(key)
       await deliver()
     }
-    assert.deepEqual(numbers, numbers.map((_, index) => String(index + 1)), key)
+    assert.deepEqual(numbers, ['1', '2', '3', '4'].slice(0, numbers.length), key)
+    assert.ok(numbers.length >= 3, `${key}: ${numbers.length} sendings`)
     await inbox.discard({ state: 'waiting', limit: 9 }, { who: 'test', why: 'the next key' })
   }
 })
