@@ -9,6 +9,7 @@ import { Deliverer } from './background/deliverer.ts'
 import { heartbeat } from './background/heartbeat.ts'
 import { inboxDepths } from './background/inbox-depths.ts'
 import { reconciler } from './background/reconciler.ts'
+import { registering } from './background/registering.ts'
 import { StandingWatch } from './background/standing.ts'
 import { sweeper } from './background/sweeper.ts'
 import { banner } from './banner.ts'
@@ -136,6 +137,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     locks: stores.locks,
     inbox: stores.inbox,
     wakes: stores.wakes,
+    registry: stores.registry,
     marks: stores.marks,
     upstream,
     tokens,
@@ -147,6 +149,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     deliveryLog: logs.deliveries,
     instance
   }, leases.shortestMs)
+  gateway.registration.become(config.routes)
   gateway.noteLapsed(stores.lapsedAtStart)
   tellRecovered(gateway.world, stores.recoveredAtStart)
   const phase = { draining: false }
@@ -163,8 +166,9 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     get limits () { return live.config.limits }
   })
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
+  const registrar = registering(gateway, saysStanding)
   const beats = heartbeat(gateway)
-  const services = [sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
+  const services = [registrar, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
   return {
@@ -186,6 +190,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       upstream.become(next.upstreams)
       tokens.forgetFiles()
       gateway.become(settingsOf(next))
+      gateway.registration.become(next.routes)
+      registrar.soon()
       server.server.maxConnections = next.limits.connections
       Object.assign(live, taken)
     },
@@ -197,6 +203,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       gateway.stop()
       await soon(Promise.allSettled([beats, ...services].map(async service => { await service.stop() })))
       await soon(Promise.allSettled([server.close()]))
+      await soon(Promise.allSettled([stores.registry.withdraw(gateway.registration.gateway)]))
       await soon(Promise.allSettled([upstream.close(), stores.close()]))
       clearInterval(alive)
     }

@@ -3,11 +3,13 @@
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
 import type { TimeWord } from './core/arbiter-time.ts'
+import type { MessageDetail } from './core/message.ts'
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
-import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
+import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, Seen, SettledState, Settlement, Token } from './core/record.ts'
 import type { Unresolved } from './telling.ts'
 
+export type { DifferingRoute, RegisteredRoute, Registering, Registry } from './registry-port.ts'
 export type { AcceptResult, HeldMessage, InboxStore, InboxWakes, MessageAudit, MessageFilter, Recovered, TakeMessages } from './inbox-port.ts'
 
 // ---------------------------------------------------------------- time and chance
@@ -36,8 +38,12 @@ export type ClaimResult =
   | { readonly kind: 'won', readonly attempt: number }
   /** Somebody's row stands there. */
   | { readonly kind: 'seen', readonly row: Row }
+  | MessageStands
 
-export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' }
+export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageStands
+
+/** Nothing was written: what this request asks for is in the inbox, as it stands there. */
+export interface MessageStands { readonly kind: 'message', readonly message: MessageDetail }
 
 export type SettleResult =
   /** Acknowledged. `keepLeftMs`: until the row may be swept. */
@@ -162,14 +168,18 @@ export interface RecordStore {
   /** The random id that the first migration wrote into this database. */
   readonly installation: string
 
-  /** Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. */
+  /**
+   * Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. Where a message of the
+   * inbox stands under the id, nothing is inserted, taken or confirmed: one key is executed or accepted, whatever the routes of
+   * the gateways say. Tested in the writing statement, as acceptances test the records (inbox-port.ts).
+   */
   insert: (claim: Claim) => Promise<ClaimResult>
   /**
    * Take a row that was seen as released, past, or (with `mayRetry`) indeterminate; compare-and-set on what was seen and
-   * on the state. A past row starts a new life with attempt 1, else attempt + 1. The claim's fingerprint must equal the
-   * row's unless it is past.
+   * on the state. A past row starts a new life with attempt 1, else attempt + 1. What was asked is compared as it was seen:
+   * the claim's own fingerprint, which the row has from then on, may be of another algorithm.
    */
-  take: (seen: Token, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
+  take: (seen: Seen, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
   /**
    * After a claim (insert or take) in doubt: a write under the same token (P6). 'won' only if the row is claimed with
    * this owner and that is acknowledged. If there is no row it is inserted with attempt 1.

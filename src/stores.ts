@@ -7,10 +7,12 @@ import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { EarlierTime, StartError, StoreUnavailable } from './errors.ts'
-import type { InboxStore, InboxWakes, Lapsed, Log, Meter, Recovered, RecordStore } from './ports.ts'
+import type { InboxStore, InboxWakes, Lapsed, Log, Meter, Recovered, RecordStore, Registry } from './ports.ts'
 import { LateWakes, wakesThrough } from './store/inbox-wakes.ts'
 import { LateInbox } from './store/late-inbox.ts'
+import { LateRegistry } from './store/late-registry.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
+import { NO_REGISTRY } from './store/no-registry.ts'
 import { RouteMarks } from './store/marks.ts'
 import type { DatabaseMarks } from './store/marks.ts'
 import { connectPostgres } from './store/postgres/open.ts'
@@ -42,6 +44,7 @@ export class Stores {
   readonly locks = new LateLocks()
   readonly inbox: LateInbox
   readonly wakes = new LateWakes()
+  readonly registry: Registry
   readonly marks: RouteMarks
   readonly wantsRedis: boolean
   /** For the banner. */
@@ -54,6 +57,7 @@ export class Stores {
   #refusal: string | null = null
   #embedded: SqliteStore | null = null
   #postgres: PostgresRecordStore | null = null
+  readonly #lateRegistry = new LateRegistry('postgres')
   #redisEvicts = false
   readonly #config: Config
   readonly #options: StoresOptions
@@ -83,6 +87,8 @@ export class Stores {
     const { postgres, redis } = config.stores
     this.records = new LateRecords(postgres === null ? 'sqlite' : 'postgres')
     this.inbox = new LateInbox(this.records.name)
+    // One process has the embedded store.
+    this.registry = postgres === null ? NO_REGISTRY : this.#lateRegistry
     this.wantsRedis = postgres !== null && redis !== null
     this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
     this.where = whereOf(config)
@@ -118,6 +124,7 @@ export class Stores {
       refuseEarlier(await store.timeSeen(), connection.where)
       await this.#options.meet(store)
       this.#postgres = store
+      this.#lateRegistry.become(store.registry)
       this.#become(store)
       if (!first) this.#options.log.info({ where: connection.where }, 'database reached')
     } catch (error) {

@@ -45,6 +45,8 @@ export interface Meter {
   arbiterAhead: (aheadMs: number) => void
   /** It was found to have stepped ahead. */
   arbiterStepped: () => void
+  /** In how many routes living gateways differ, by what they differ in. */
+  differing: (routes: ReadonlyMap<string, number>) => void
   /** Turned away before it was looked at, because the process is at a limit. */
   shed: (limit: ShedLimit) => void
 }

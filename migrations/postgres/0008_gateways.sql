@@ -40,3 +40,17 @@ alter table :schema.installation
   add column generation bigint not null default 1,
   -- Which database this id was drawn for: a copy of the database draws its own.
   add column bound_to   text;
+
+-- What each gateway does with which route. A build that does not know this table registers nothing: the builds of before are
+-- taken down before a route's mode is changed.
+create table :schema.gateway_routes (
+  gateway  bytea not null references :schema.gateways (id) on delete cascade,
+  route    text not null,
+  -- Requests of this route may be sent by it under a claim: while it lives, nobody accepts one without a claim. Set under a
+  -- lock that waits for the acceptances under way.
+  executes boolean not null,
+  -- What others should agree with: a short text for each aspect of the route's policy.
+  policy   jsonb not null,
+  primary key (route, gateway)
+);
+create index gateway_routes_gateway on :schema.gateway_routes (gateway);

@@ -6,7 +6,7 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
-  const { arbiterClock, generation, world: { clock, log, records, locks } } = gateway
+  const { arbiterClock, generation, registration, world: { clock, log, records, locks } } = gateway
   return new Service({
     name: 'heartbeat',
     everyMs: gateway.heartbeatMs,
@@ -18,6 +18,7 @@ export function heartbeat (gateway: Gateway): Service {
       const asked = gateway.readClocks()
       const { beat, beaten } = await arbiterClock.beat(records, others)
       generation.learn(beaten.generation, asked)
+      registration.beaten(asked)
       return await locks.mirror?.show({ gateway: arbiterClock.gateway, beat }, beaten.others ?? []) ?? false
     }
   })

@@ -6,7 +6,7 @@
  */
 import type { UnknownPolicy } from './policy.ts'
 import { claimedRow, isPast, leaseIsOver, type Stored } from './stored.ts'
-import type { Claim, Fingerprint, Row, SettledState, Settlement, Token } from './record.ts'
+import type { Claim, Fingerprint, Row, Seen, SettledState, Settlement, Token } from './record.ts'
 
 /** What an operator or a probe says became of an indeterminate record. */
 export interface Resolving extends Omit<Settlement, 'outcome' | 'reason'> {
@@ -18,7 +18,7 @@ export interface Resolving extends Omit<Settlement, 'outcome' | 'reason'> {
 
 export type Event =
   | { readonly kind: 'insert', readonly claim: Claim }
-  | { readonly kind: 'take', readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
+  | { readonly kind: 'take', readonly seen: Seen, readonly claim: Claim, readonly mayRetry: boolean }
   | { readonly kind: 'confirm', readonly claim: Claim }
   | { readonly kind: 'renew', readonly token: Token }
   | { readonly kind: 'lapse', readonly running: readonly Buffer[] }
@@ -127,7 +127,7 @@ function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal
   switch (event.kind) {
     case 'take':
       if (!holds(event.seen, row)) return 'token'
-      return cell === 'again' && !sameFingerprint(event.claim.fingerprint, row.fingerprint) ? 'fingerprint' : null
+      return cell === 'again' && !sameFingerprint(event.seen.fingerprint, row.fingerprint) ? 'fingerprint' : null
     case 'confirm': return event.claim.owner.equals(row.owner) ? null : 'token'
     case 'renew': case 'expire': return holds(event.token, row) ? null : 'token'
     case 'lapse': return event.running.some(owner => owner.equals(row.owner)) ? 'running' : null

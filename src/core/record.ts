@@ -20,6 +20,9 @@ export interface Fingerprint { readonly alg: number, readonly value: Buffer }
 /** The fencing token. A write whose token does not match the row changes nothing. */
 export interface Token { readonly id: Buffer, readonly owner: Buffer, readonly attempt: number }
 
+/** What a take compares with the row: whose it was seen to be, and what was asked then, by the row's own algorithm. */
+export interface Seen extends Token { readonly fingerprint: Fingerprint }
+
 /** Header names and values in the order of the wire, flat: [name, value, name, value, …], values as latin1. */
 export type RawHeaders = readonly string[]
 

@@ -4,9 +4,11 @@
  */
 import { decodeHeaders } from '../core/codec.ts'
 import { sameRequest } from '../core/fingerprint.ts'
+import { judgeMessage } from './accepting.ts'
 import { decide, lockAfter } from '../core/protocol.ts'
 import type { LockFate, Step } from '../core/protocol.ts'
-import type { Answer, Fingerprint, Row, Token } from '../core/record.ts'
+import type { MessageDetail } from '../core/message.ts'
+import type { Answer, Fingerprint, Row, Seen, Token } from '../core/record.ts'
 import { StoreUnavailable } from '../errors.ts'
 import type { ClaimResult, Copy, Lock, LockResult, SettleResult, TakeResult, UnsettledCopy } from '../ports.ts'
 import type { Execution, Verdict, Visit } from './execution.ts'
@@ -204,9 +206,11 @@ async function claimRow (gateway: Gateway, execution: Execution): Promise<RowVer
 
 async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerdict> {
   const { records } = gateway.world
+  if (!execution.visit.deferred) execution.registered = await gateway.registration.of(execution.visit.route.name)
   let result = await granted(gateway, execution, () => records.insert(execution.claim))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)
+    if (result.kind === 'message') return { verdict: verdictOfMessage(execution.visit, result.message), lock: 'delete', row: null }
     const { row } = result
     execution.rowSeen = true
     execution.rowLeaseMs = row.leaseMs
@@ -217,6 +221,15 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
     result = await nextRound(gateway, execution, row, replayed)
   }
   return { verdict: { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }, lock: 'delete', row: null }
+}
+
+/** What the route, or what it was, has accepted is told as the inbox tells it, and executed by nobody. */
+function verdictOfMessage (visit: Visit, message: MessageDetail): Verdict {
+  switch (judgeMessage(visit, visit, message)) {
+    case 'same': return { kind: 'accepted', name: visit.name }
+    case 'different': return { kind: 'mismatch' }
+    case 'unknown': return { kind: 'unknown', timedOut: false }
+  }
 }
 
 /** onMismatch: replay — what is stored answers any payload; what would execute is still a mismatch (I6). */
@@ -246,7 +259,7 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
   const { records } = gateway.world
   const { id } = execution.visit
   if (step.do === 'take') {
-    const seen: Token = { id, owner: row.owner, attempt: row.attempt }
+    const seen: Seen = { id, owner: row.owner, attempt: row.attempt, fingerprint: row.fingerprint }
     const taken = await granted(gateway, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
     if (taken.kind !== 'lost') return taken
   }

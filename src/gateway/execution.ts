@@ -15,6 +15,7 @@ import { claimRecord } from './claiming.ts'
 import type { Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
+import type { Registered } from './registration.ts'
 import { settleSending } from './settling.ts'
 import type { Clock, Sending, UpstreamResult } from '../ports.ts'
 
@@ -72,6 +73,8 @@ export type Verdict =
   | { readonly kind: 'consumed', readonly status: number }
   | { readonly kind: 'in-flight', readonly retryAfterMs: number }
   | { readonly kind: 'mismatch' }
+  /** It is in the inbox: of this route, or of what this route was. */
+  | { readonly kind: 'accepted', readonly name: string }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   /** Redis has an answer that the arbiter could not be asked to take: given, never called stored (E6). */
   | { readonly kind: 'unsettled', readonly answer: Answer }
@@ -120,6 +123,8 @@ export class Execution {
   /** Tokens of claims that nobody answered; an answer that comes through later grants one of them. */
   readonly doubted: Token[] = []
   won = false
+  /** Under which registration of its route it was claimed (registration.ts); null: it sends nothing, or not under a claim. */
+  registered: Registered | null = null
   /** A look at the arbiter has shown a row of this record: somebody knows the key. */
   rowSeen = false
   /** Of the row, or copy, that was seen last; null: none was. */
@@ -290,7 +295,8 @@ function maySend (gateway: Gateway, execution: Execution): boolean {
   const { leaseMs } = execution.visit.claim
   // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
   const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)
-  const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
+  const known = execution.visit.deferred || gateway.registration.standing(execution.visit.route.name) === execution.registered
+  const may = known && !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
   if (may) execution.sentAtMs = now
   return may
 }

@@ -21,6 +21,7 @@ import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
 import { observed, observedInbox } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
+import { Registration } from './registration.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
 import { WORKER_LEASE_MS } from './worker-leases.ts'
@@ -56,6 +57,7 @@ export class Gateway {
   /** Of the copies in Redis. */
   readonly generation: Generation
   readonly contact: Contact
+  readonly registration: Registration
   /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
   readonly workersContact: Contact
   readonly heartbeatMs: number
@@ -103,6 +105,7 @@ export class Gateway {
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
     this.generation = new Generation(world.clock)
+    this.registration = new Registration(() => this.world, this.arbiterClock.gateway)
     this.watches = new Watches(world)
     this.buffered = new Budget(world.limits.bufferedBytes)
     this.unsettled = new Budget(world.limits.unsettledBytes)

@@ -4,7 +4,7 @@
  * nothing to sockets (http/).
  */
 import { sameRequest } from '../core/fingerprint.ts'
-import { accept, doorRefusal, INBOX_FULL, isFull, toldByInbox } from './accepting.ts'
+import { accept, doorRefusal, INBOX_FULL, isFull, toldAsAccepted, toldByInbox } from './accepting.ts'
 import type { Part } from './accepting.ts'
 import { admit, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
@@ -39,7 +39,7 @@ type Way = (gateway: Gateway, visit: Visit) => Promise<Outcome>
 
 function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: Visit): Way {
   if (drop !== null) return async (gateway, visit) => passOnce(gateway, visit, drop)
-  if (inbox === null) return attend
+  if (inbox === null) return async (gateway, visit) => toldAsAccepted(visit, await attend(gateway, visit))
   return inboxFor === 'all' ? acceptOrAttend : attendOrAccept
 }
 
@@ -177,6 +177,7 @@ function fromVerdict (verdict: Verdict): Outcome {
     case 'consumed': return { kind: 'not-kept', originalStatus: verdict.status }
     case 'in-flight': return { kind: 'in-flight', retryAfterMs: verdict.retryAfterMs, starter: false, elsewhere: true }
     case 'mismatch': return { kind: 'mismatch' }
+    case 'accepted': return { kind: 'accepted', names: [verdict.name], split: false, isNew: false, preferred: false }
     case 'unknown': return { kind: 'unknown', timedOut: verdict.timedOut }
     case 'unsettled': return { kind: 'executed', answer: verdict.answer, stored: false, expiresAtMs: null }
     case 'unavailable': return { kind: 'unavailable' }

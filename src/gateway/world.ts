@@ -4,7 +4,7 @@
  */
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
-import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
+import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordStore, Registry, TokenVerifier, Upstream } from '../ports.ts'
 import type { ArbiterClock } from './arbiter-clock.ts'
 
 export interface GatewayLimits {
@@ -36,6 +36,8 @@ export interface World {
   readonly locks: LockStore
   readonly inbox: InboxStore
   readonly wakes: InboxWakes
+  /** What this gateway and the others tell each other of their routes. */
+  readonly registry: Registry
   /** Of the routes with mode drop. */
   readonly marks: Marks
   readonly upstream: Upstream

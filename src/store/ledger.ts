@@ -4,9 +4,10 @@
  * stores execute the table that Postgres' statements restate. Never reads a clock, never awaits.
  */
 import { quarantineLeftMs, transition, type Change } from '../core/protocol.ts'
+import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../core/stored.ts'
-import type { Claim, RecordDetail, Row, Settlement, Token } from '../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../core/record.ts'
 import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 /** Who changed which record by hand, and how it stood before and after. */
@@ -37,30 +38,35 @@ export interface Table {
   note: (audited: Audited) => void
 }
 
+/** The message that stands under this id in the same database; null: none. */
+export type MessageOf = (id: Buffer, nowMs: number) => MessageDetail | null
+
 /** Every method is one transaction for its table; `nowMs` is the store's clock, Unix milliseconds. */
 export class Ledger {
   /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
   believedMs = Infinity
   readonly #table: Table
+  readonly #messageOf: MessageOf
 
-  constructor (table: Table) {
+  constructor (table: Table, messageOf: MessageOf) {
     this.#table = table
+    this.#messageOf = messageOf
   }
 
   insert (claim: Claim, nowMs: number): ClaimResult {
-    const before = this.#table.find(claim.id)
-    return this.#claimed(before, transition(before, { kind: 'insert', claim }, nowMs, this.#over(nowMs)), nowMs)
+    return this.#claimed(claim.id, before => transition(before, { kind: 'insert', claim }, nowMs, this.#over(nowMs)), nowMs)
   }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
+  take (seen: Seen, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
+    const message = this.#messageOf(seen.id, nowMs)
+    if (message !== null) return { kind: 'message', message }
     const before = this.#table.find(seen.id)
     const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs, this.#over(nowMs))
     return this.#write(change, before) ? { kind: 'won', attempt: change.row.attempt } : { kind: 'lost' }
   }
 
   confirm (claim: Claim, nowMs: number): ClaimResult {
-    const before = this.#table.find(claim.id)
-    return this.#claimed(before, transition(before, { kind: 'confirm', claim }, nowMs, this.#over(nowMs)), nowMs)
+    return this.#claimed(claim.id, before => transition(before, { kind: 'confirm', claim }, nowMs, this.#over(nowMs)), nowMs)
   }
 
   look (id: Buffer, nowMs: number): Row | null {
@@ -142,7 +148,11 @@ export class Ledger {
     return true
   }
 
-  #claimed (before: Stored | null, change: Change, nowMs: number): ClaimResult {
+  #claimed (id: Buffer, changeOf: (before: Stored | null) => Change, nowMs: number): ClaimResult {
+    const before = this.#table.find(id)
+    const message = this.#messageOf(id, nowMs)
+    if (message !== null) return before === null ? { kind: 'message', message } : { kind: 'seen', row: rowOf(before, nowMs) }
+    const change = changeOf(before)
     if (this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
     if (before === null) throw new TypeError('a claim of a record that does not exist is never refused')
     return { kind: 'seen', row: rowOf(before, nowMs, this.#over(nowMs)) }

@@ -4,11 +4,17 @@
  */
 import { WORKER_LOST } from '../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, RecordStore, TakeMessages } from '../ports.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../ports.ts'
 import { errorOfRetried } from './message-fate.ts'
 import { fitting } from './message-room.ts'
 
 type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean, retriedAtMs: number | null }
+
+/** The records in memory beside it. */
+interface BesideMemory {
+  readonly isRecorded: (id: Buffer) => boolean
+  messageOf: (id: Buffer) => MessageDetail | null
+}
 
 export class MemoryInbox implements InboxStore {
   readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
@@ -16,14 +22,15 @@ export class MemoryInbox implements InboxStore {
   readonly #believedMs: () => number | null
   readonly #messages = new Map<string, Message>()
   readonly #workers = new Map<string, number>()
-  readonly #records: Pick<RecordStore, 'look'> | null
+  readonly #records: BesideMemory | null
   #numbers = 0
 
-  /** `records`: of the same gateway. */
-  constructor ({ nowMs, believedMs = () => null, records = null }: { readonly nowMs: () => number, readonly believedMs?: () => number | null, readonly records?: Pick<RecordStore, 'look'> | null }) {
+  /** `records`: of the same gateway; each tests the other's from now on. */
+  constructor ({ nowMs, believedMs = () => null, records = null }: { readonly nowMs: () => number, readonly believedMs?: () => number | null, readonly records?: BesideMemory | null }) {
     this.#nowMs = nowMs
     this.#believedMs = believedMs
     this.#records = records
+    if (records !== null) records.messageOf = (id) => this.#told(id)
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
@@ -32,7 +39,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
-    const recorded = await Promise.all(messages.map(async ({ id, underClaim }) => underClaim === undefined && await this.#isRecorded(id)))
+    const recorded = messages.map(({ id, underClaim }) => underClaim === undefined && this.#records?.isRecorded(id) === true)
     const standing = messages.map(({ id }) => this.#standing(id))
     const none = recorded.some((is, index) => is && standing[index] === null) || standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
     return messages.map((message, index): AcceptResult => {
@@ -46,8 +53,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async look (id: Buffer): Promise<MessageDetail | null> {
-    const found = this.#standing(id)
-    return found === null ? null : detailOf(found)
+    return this.#told(id)
   }
 
   async alive (owner: Buffer, leaseMs: number): Promise<void> {
@@ -178,16 +184,17 @@ export class MemoryInbox implements InboxStore {
     })
   }
 
-  async #isRecorded (id: Buffer): Promise<boolean> {
-    return await this.#records?.look(id).then((row) => row?.past === false) ?? false
-  }
-
   #end (message: Message, state: 'delivered' | 'held' | 'dead' | 'discarded', answer: MessageDetail['answer']): void {
-    const { keepMs, deadKeepMs, stops } = message.given
+    const { keepMs, deadKeepMs, stops, group } = message.given
     const now = this.#nowMs()
     const blocks = stops && (state === 'held' || state === 'dead')
     if (state === 'delivered') message.given = { ...message.given, request: NOTHING }
-    Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: now + (state === 'delivered' ? keepMs : deadKeepMs) })
+    Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: blocks && group !== null ? null : now + (state === 'delivered' ? keepMs : deadKeepMs) })
+  }
+
+  #told (id: Buffer): MessageDetail | null {
+    const found = this.#standing(id)
+    return found === null ? null : detailOf(found)
   }
 
   #standing (id: Buffer): Message | null {

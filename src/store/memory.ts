@@ -4,12 +4,13 @@
  */
 import { randomBytes } from 'node:crypto'
 import { transition } from '../core/protocol.ts'
+import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { isDue, leaseIsOver, violation, type Stored } from '../core/stored.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
 import { generationAfter } from '../core/generation.ts'
 import { Ledger, type Audited, type LapseRows, type Table } from './ledger.ts'
-import type { Claim, RecordDetail, Row, SettledState, Settlement, Token } from '../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../core/record.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 export interface MemoryOptions {
@@ -31,6 +32,8 @@ const AUDITS_MAX = 1_000
 export class MemoryStore implements RecordStore {
   readonly name = 'memory'
   readonly installation: string
+  /** Of the inbox beside it, which says so itself (memory-inbox.ts). */
+  messageOf: (id: Buffer) => MessageDetail | null = () => null
   readonly #nowMs: () => number
   readonly #believedMs: () => number | null
   readonly #table: MapTable
@@ -43,7 +46,7 @@ export class MemoryStore implements RecordStore {
     this.#nowMs = options.nowMs
     this.#believedMs = options.believedMs ?? (() => null)
     this.#table = table
-    this.#ledger = new Ledger(this.#table)
+    this.#ledger = new Ledger(this.#table, id => this.messageOf(id))
   }
 
   /** The same records, for another process: which believes the clock as far as it says. */
@@ -60,8 +63,13 @@ export class MemoryStore implements RecordStore {
     return this.#run('insert', nowMs => this.#ledger.insert(claim, nowMs))
   }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+  take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
     return this.#run('take', nowMs => this.#ledger.take(seen, claim, mayRetry, nowMs))
+  }
+
+  /** A record stands there and is not past: in no turn of microtasks of its own, so that the inbox beside it tests and writes at once. */
+  isRecorded (id: Buffer): boolean {
+    return this.#ledger.look(id, this.#nowMs())?.past === false
   }
 
   confirm (claim: Claim): Promise<ClaimResult> {

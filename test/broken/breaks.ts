@@ -12,6 +12,7 @@ import { INBOX_RULE_BREAKS } from './inbox-rules.ts'
 import { INBOX_STORE_BREAKS } from './inbox-stores.ts'
 import { LEASE_BREAKS } from './leases.ts'
 import { MECHANISMS } from './mechanisms.ts'
+import { POLICY_BREAKS } from './policies.ts'
 import { PROBES } from './probes.ts'
 import { REDIS_PAST_BREAKS } from './redis-past.ts'
 
@@ -49,6 +50,7 @@ export const BREAKS: readonly Break[] = [
   ...INBOX_STORE_BREAKS,
   ...INBOX_RULE_BREAKS,
   ...LEASE_BREAKS,
+  ...POLICY_BREAKS,
   {
     name: 'done-before-the-answer',
     does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',

@@ -10,6 +10,7 @@ import { HOP_ROWS } from './hops.ts'
 import { INBOX_RULE_ROWS } from './inbox-rules.ts'
 import { INBOX_STORE_ROWS } from './inbox-stores.ts'
 import { LEASE_ROWS } from './leases.ts'
+import { POLICY_ROWS } from './policies.ts'
 import { INBOX_ROWS } from './rows-inbox.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 
@@ -315,7 +316,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   ...INBOX_ROWS,
   ...INBOX_STORE_ROWS,
   ...INBOX_RULE_ROWS,
-  ...LEASE_ROWS
+  ...LEASE_ROWS,
+  ...POLICY_ROWS
 ]
 
 const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'held by', 'fails without']

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreRejected } from '../../src/errors.ts'
 import { SIGN } from '../harness/sign.ts'
-import { bring, claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, settlementOf, SHORT_MS, snapshot, tokenOf, until, untilPast } from './record-world.ts'
+import { bring, claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, snapshot, tokenOf, until, untilPast } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
 import type { Claim } from '../../src/core/record.ts'
 
@@ -66,7 +66,7 @@ export function settling (open: OpenStore): void {
     const world = await open(t)
     const first = await bring(world, 'indeterminate')
     const second = rivalOf(first)
-    await world.store.take(tokenOf(first), second, true)
+    await world.store.take(seenOf(first), second, true)
     const result = await world.store.settle(settlementOf(tokenOf(first), 'completed'))
     assert.ok(result.kind === 'refused')
     assert.deepEqual([result.row?.state, result.row?.owner, result.row?.attempt], ['claimed', second.owner, 2])
@@ -88,7 +88,7 @@ export function settling (open: OpenStore): void {
     const [slow, late] = [await bring(world, 'releasedByHand'), await bring(world, 'releasedByHand')]
     assert.equal((await world.store.settle(settlementOf(tokenOf(slow), 'completed'))).kind, 'settled')
     const next = rivalOf(late)
-    await world.store.take(tokenOf(late), next, false)
+    await world.store.take(seenOf(late), next, false)
     const result = await world.store.settle(settlementOf(tokenOf(late), 'completed'))
     assert.ok(result.kind === 'refused' && result.row?.owner.equals(next.owner))
   })
@@ -205,7 +205,7 @@ export function operators (open: OpenStore): void {
     await world.store.expire(tokenOf(claim), audit)
     assert.equal((await rowAt(world.store, claim.id)).past, false)
     await untilPast(world, claim, 1_000)
-    assert.deepEqual(await world.store.take(tokenOf(claim), rivalOf(claim), false), { kind: 'won', attempt: 1 })
+    assert.deepEqual(await world.store.take(seenOf(claim), rivalOf(claim), false), { kind: 'won', attempt: 1 })
   })
 
   test('a delete never makes a record live longer', async t => {

@@ -24,7 +24,7 @@ function saying<Store extends object> (result: () => Promise<unknown>): Store {
 
 const RECORD_CALLS: ReadonlyArray<readonly [what: string, call: (records: RecordStore) => Promise<unknown>, wrote: unknown, wroteNothing: readonly unknown[]]> = [
   ['insert', async records => records.insert(CLAIM), { kind: 'won', attempt: 1 }, [{ kind: 'seen', row: null }]],
-  ['take', async records => records.take(TOKEN, CLAIM, false), { kind: 'won', attempt: 2 }, [{ kind: 'lost' }]],
+  ['take', async records => records.take({ ...TOKEN, fingerprint: CLAIM.fingerprint }, CLAIM, false), { kind: 'won', attempt: 2 }, [{ kind: 'lost' }]],
   ['confirm', async records => records.confirm(CLAIM), { kind: 'won', attempt: 1 }, [{ kind: 'seen', row: null }]],
   ['renew', async records => records.renew([TOKEN, TOKEN]), ['skipped', 'renewed'], [['skipped', 'lost'], []]],
   ['settle', async records => records.settle(settlementOf(TOKEN, 'completed')), { kind: 'settled', keepLeftMs: 1 }, [{ kind: 'refused', row: null }]],

@@ -25,6 +25,7 @@ import { compileRoutes } from '../../src/routing/match.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { UndiciUpstream } from '../../src/upstream/sender.ts'
@@ -120,6 +121,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
     wakes: NO_WAKES,
+    registry: NO_REGISTRY,
     marks: new RouteMarks((changes.clock ?? SYSTEM_CLOCK).monotonicMs, false),
     upstream: new UndiciUpstream(upstreams),
     tokens: new JoseVerifier(),
@@ -138,6 +140,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
+  gateway.registration.become(routes)
   const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), new Deliverer(gateway).start()] : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.

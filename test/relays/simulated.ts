@@ -14,6 +14,7 @@ import type { Clock } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { LateInbox } from '../../src/store/late-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { countingMeter, SILENT } from '../harness/gateway.ts'
@@ -107,6 +108,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     ...stores,
     inbox: new LateInbox('memory'),
     wakes: NO_WAKES,
+    registry: NO_REGISTRY,
     marks: new RouteMarks(() => 0, false),
     upstream: consumer,
     // Every token of the test is this sender's.

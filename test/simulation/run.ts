@@ -15,6 +15,7 @@ import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
 import type { Behaviour } from '../crash/outside.ts'
 import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
@@ -162,6 +163,7 @@ class Simulation {
       locks: redis ? process.locks : NO_LOCKS,
       inbox: new MemoryInbox({ nowMs: () => 0 }),
       wakes: NO_WAKES,
+      registry: NO_REGISTRY,
       marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },

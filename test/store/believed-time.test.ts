@@ -12,7 +12,7 @@ import { MemoryStore } from '../../src/store/memory.ts'
 import { openPostgres } from '../../src/store/postgres/open.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { messageOf } from '../conformance/inbox-world.ts'
-import { claimOf, resolutionOf, rivalOf, rowAt, settlementOf, SHORT_MS, tokenOf } from '../conformance/record-world.ts'
+import { claimOf, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, tokenOf } from '../conformance/record-world.ts'
 import { QUICKEST } from '../harness/directory.ts'
 import { needs } from '../harness/needs.ts'
 import { query, startPostgres, type PostgresServer } from '../harness/postgres.ts'
@@ -46,7 +46,7 @@ function believedTime (name: string, open: (t: TestContext) => Promise<World>): 
       assert.deepEqual([await records.lapse(ORDER), await records.sweep(10)], [[], []])
       const rival = await records.insert(rivalOf(kept))
       assert.equal(rival.kind === 'seen' && rival.row.past, false)
-      assert.deepEqual(await records.take(tokenOf(kept), rivalOf(kept), false), { kind: 'lost' })
+      assert.deepEqual(await records.take(seenOf(kept), rivalOf(kept), false), { kind: 'lost' })
       assert.deepEqual((await records.list({ limit: 10 })).map(({ past, lapsed }) => past || lapsed), [false, false, false])
       const refused = await records.resolve(resolutionOf(tokenOf(unknown), 'released'))
       assert.ok(refused.kind === 'refused' && (refused.quarantineLeftMs ?? 0) > 0, 'the first sending may still be on its way')
@@ -55,7 +55,7 @@ function believedTime (name: string, open: (t: TestContext) => Promise<World>): 
       assert.ok(asked !== undefined && asked.quarantineLeftMs > 0, 'it is asked about, and nothing is freed yet')
       believe()
       assert.equal((await records.lapse(ORDER)).length, 1)
-      assert.deepEqual(await records.take(tokenOf(kept), rivalOf(kept), false), { kind: 'won', attempt: 1 })
+      assert.deepEqual(await records.take(seenOf(kept), rivalOf(kept), false), { kind: 'won', attempt: 1 })
       assert.deepEqual(await records.sweep(10), [{ state: 'indeterminate', count: 1 }])
     })
 

@@ -2,16 +2,17 @@
  * Claiming in three statements, each one short transaction (P5): insert, then look, then take; and confirm for a claim
  * whose reply was lost (P6). Every statement bounds its own lock waits and holds nothing afterwards.
  */
-import type { Claim, Row, Token } from '../../core/record.ts'
+import type { Claim, Row, Seen } from '../../core/record.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
+import { isPastMessage } from './inbox-rows.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
 
 /** `id` as hex. */
 export interface Won { readonly id: string, readonly attempt: number }
 
-export interface TakeOrder { readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
+export interface TakeOrder { readonly seen: Seen, readonly claim: Claim, readonly mayRetry: boolean }
 
 /**
  * `lock_timeout` for this transaction only: no session state, and no start-up parameter, which PgBouncer refuses. The
@@ -29,6 +30,12 @@ const CLAIM_PARAMETERS = `$1::bytea[], $2::bytea[], $3::smallint[], $4::bytea[],
 
 const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, key_text, question'
 
+/**
+ * What was accepted is not executed. A scalar question for each, as acceptances ask for the record: a join with what the
+ * planner thinks many reads the whole table.
+ */
+const isAccepted = (schema: string, id: string) => `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
+
 /** clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). */
 const insertFromWant = (schema: string) => `with ${lockLimit(16)}
 insert into ${schema}.records (${CLAIM_COLUMNS})
@@ -38,6 +45,7 @@ select w.id, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unkno
   from unnest(${CLAIM_PARAMETERS})
        as w (${CLAIM_NAMES})
  cross join lock_limit
+ where not ${isAccepted(schema, 'w.id')}
  order by w.id`
 
 /** Not `do update … where`: that locks the losers' rows, and a settle of one of them would wait for the whole batch. */
@@ -85,8 +93,8 @@ export async function lookDurably (session: Session, ids: readonly Buffer[]): Pr
 }
 
 /**
- * Compare-and-set on what was seen and on the state, the expiry and the fingerprint, all tested on the locked row: a
- * compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
+ * Compare-and-set on what was seen (the fingerprint too: the claim's own may be of another policy) and on the state and the
+ * expiry, all tested on the locked row: a compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
  * never taken, past or not.
  */
 const CLAIM_TAKE: Statement = {
@@ -94,8 +102,8 @@ const CLAIM_TAKE: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${lockLimit(16)}, want as materialized (
-  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[])
-           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry)
+  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[], $20::smallint[], $21::bytea[])
+           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry, seen_alg, seen_fingerprint)
    cross join lock_limit
 ), held as materialized (
   select r.id, r.expires_at <= least(statement_timestamp(), ${BELIEVED}) as past
@@ -104,7 +112,8 @@ const CLAIM_TAKE: Statement = {
      and r.state in ('completed', 'consumed', 'released', 'indeterminate')
      and (r.expires_at <= least(statement_timestamp(), ${BELIEVED})
           or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
-              and r.fp_alg = w.fp_alg and r.fingerprint = w.fingerprint))
+              and r.fp_alg = w.seen_alg and r.fingerprint = w.seen_fingerprint))
+     and not ${isAccepted(schema, 'r.id')}
    order by r.id
      for no key update of r
 )
@@ -129,7 +138,9 @@ export async function takeClaims (session: Session, orders: readonly TakeOrder[]
     session.lockTimeout,
     byteas(orders.map((order) => order.seen.owner)),
     integers(orders.map((order) => order.seen.attempt)),
-    booleans(orders.map((order) => order.mayRetry))
+    booleans(orders.map((order) => order.mayRetry)),
+    smallints(orders.map((order) => order.seen.fingerprint.alg)),
+    byteas(orders.map((order) => order.seen.fingerprint.value))
   ])
 }
 

@@ -2,11 +2,12 @@
  * The arbiter on Postgres: the lanes, and which connection each statement goes by. Opens nothing (open.ts) and says
  * nothing in SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
  */
+import type { MessageDetail } from '../../core/message.ts'
 import type { ProbeNote } from '../../core/probe.ts'
-import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
 import type { Standing } from '../../core/standing.ts'
 import { StoreUnavailable } from '../../errors.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, MessageStands, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import type { TimeSeen } from '../time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
@@ -16,10 +17,12 @@ import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'
 import { provenRolledBack } from './faults.ts'
 import { Line } from './in-line.ts'
+import { lookAtMessages } from './inbox-accept.ts'
 import { PostgresInbox, type InboxPurposes } from './inbox.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
+import { PostgresRegistry } from './registry.ts'
 import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
 import { insertLost, lookAtRefused, settleRows, type LostOrder } from './settles.ts'
 import { StandingReader } from './standing.ts'
@@ -66,6 +69,7 @@ export class PostgresRecords implements RecordStore {
   readonly installation: string
   readonly marks: PostgresMarks
   readonly inbox: PostgresInbox
+  readonly registry: PostgresRegistry
   readonly wakes: PostgresWakes
   readonly #purposes: Purposes
   readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
@@ -87,6 +91,7 @@ export class PostgresRecords implements RecordStore {
     this.wakes = wakes
     this.marks = new PostgresMarks(marks, (limit) => this.#background('mark_sweep', (session) => sweepMarks(session, limit)))
     this.inbox = new PostgresInbox(purposes)
+    this.registry = new PostgresRegistry(purposes.background)
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
     this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })
@@ -103,7 +108,10 @@ export class PostgresRecords implements RecordStore {
 
   async confirm (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#confirms.push(claim))) }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#takes.push({ seen, claim, mayRetry }) }
+  async take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+    const taken = await this.#takes.push({ seen, claim, mayRetry })
+    return taken.kind === 'message' ? this.#certainMessage(taken) : taken
+  }
 
   async look (id: Buffer): Promise<Row | null> {
     const row = await this.#looks.push(id)
@@ -161,10 +169,12 @@ export class PostgresRecords implements RecordStore {
   }
 
   async #certain (result: ClaimResult): Promise<ClaimResult> {
-    if (result.kind !== 'seen' || !mustBeProven(result.row)) return result
-    const row = await this.#prove(result.row.id)
-    if (row === null) throw new StoreUnavailable('postgres', 'claim_look', true, new Error('a row came and went'))
-    return { kind: 'seen', row }
+    if (result.kind === 'message') return this.#certainMessage(result)
+    return result.kind === 'seen' && mustBeProven(result.row) ? { kind: 'seen', row: await found(this.#prove(result.row.id)) } : result
+  }
+
+  async #certainMessage (result: MessageStands): Promise<MessageStands> {
+    return isDoubtful(result.message) ? { kind: 'message', message: await found(this.inbox.look(result.message.id)) } : result
   }
 
   async #prove (id: Buffer): Promise<Row | null> {
@@ -201,6 +211,9 @@ async function claimAll (session: Session, claims: readonly Claim[], write: Writ
       for (const row of await lookAt(session, open.map(({ id }) => id))) outcomes.set(hex(row.id), { result: { kind: 'seen', row } })
       open = open.filter((claim) => !outcomes.has(idText(claim)))
       if (open.length === 0) break
+      for (const [id, message] of await lookAtMessages(session, open.map(({ id }) => id))) outcomes.set(id, { result: { kind: 'message', message } })
+      open = open.filter((claim) => !outcomes.has(idText(claim)))
+      if (open.length === 0) break
       if (round === ROUNDS_MAX) throw new Error('a row came and went between every insert and the look after it')
       open = await writeOnce(session, open, write, outcomes)
     }
@@ -223,16 +236,29 @@ async function writeOnce (session: Session, claims: readonly Claim[], write: Wri
 
 async function takeAll (session: Session, orders: readonly TakeOrder[]): Promise<TakeResult[]> {
   const won = new Map((await takeClaims(session, orders)).map(({ id, attempt }) => [id, attempt]))
-  return orders.map(({ claim }) => {
+  const lost = orders.map(({ claim }) => claim.id).filter((id) => !won.has(hex(id)))
+  // One that breaks must not put in doubt what was won: whoever has lost without a word looks at the row again.
+  const messages = lost.length === 0 ? NO_MESSAGES : await lookAtMessages(session, lost).catch(() => NO_MESSAGES)
+  return orders.map(({ claim }): TakeResult => {
     const attempt = won.get(idText(claim))
-    return attempt === undefined ? { kind: 'lost' } : { kind: 'won', attempt }
+    if (attempt !== undefined) return { kind: 'won', attempt }
+    const message = messages.get(idText(claim))
+    return message === undefined ? { kind: 'lost' } : { kind: 'message', message }
   })
+}
+
+async function found<Found> (looking: Promise<Found | null>): Promise<Found> {
+  const seen = await looking
+  if (seen === null) throw new StoreUnavailable('postgres', 'claim_look', true, new Error('a row came and went'))
+  return seen
 }
 
 /** An answer would be given from it. Whatever else a row says ends in a write, or in asking again. */
 function mustBeProven (row: Row): boolean {
   return (row.state === 'completed' || row.state === 'consumed') && !row.past && isDoubtful(row)
 }
+
+const NO_MESSAGES: ReadonlyMap<string, MessageDetail> = new Map()
 
 function inOrder (ids: readonly Buffer[], found: readonly Row[]): Array<Row | null> {
   const rows = new Map(found.map((row) => [hex(row.id), row]))

@@ -41,9 +41,9 @@ export class Database {
       this.connection = connect(file, nowMs)
       if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
       this.#table = new SqliteTable(this.connection)
-      this.#ledger = new Ledger(this.#table)
-      this.#marks = new MarkTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
+      this.#ledger = new Ledger(this.#table, (id, now) => this.#inbox.look(id, now))
+      this.#marks = new MarkTable(this.connection)
       this.installation = installationOf(this.connection)
       const { lapsed, recovered } = exclusive ? this.#endTheDead(nowMs) : NOBODY
       this.lapsedAtStart = lapsed

@@ -23,7 +23,7 @@ import { openLink, type Link, type Opened } from './link.ts'
 import { SqliteMarks } from './marks.ts'
 import type { Call, MarkWrite, MessageCall } from './wire.ts'
 import type { ProbeNote } from '../../core/probe.ts'
-import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 
 export interface SqliteOptions {
@@ -115,7 +115,7 @@ export class SqliteStore implements RecordStore {
     return this.#combined(this.#claims, { op: 'insert', claim })
   }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+  take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
     return this.#combined(this.#claims, { op: 'take', seen, claim, mayRetry })
   }
 
