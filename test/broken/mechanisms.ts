@@ -151,7 +151,7 @@ export const MECHANISMS: readonly Break[] = [
     name: 'silence-of-the-longest-lease',
     does: 'bears a silence of the database that is longer than a short lease',
     breaks: ['E2b', 'I2'],
-    patches: [{ file: 'gateway/gateway.ts', find: 'contactFor(world.clock, world.longestLeaseMs, shortestLeaseMs)', replace: 'contactFor(world.clock, world.longestLeaseMs)' }]
+    patches: [{ file: 'gateway/gateway.ts', find: 'contactFor(world.clock, this.arbiterClock, world.longestLeaseMs, shortestLeaseMs)', replace: 'contactFor(world.clock, this.arbiterClock, world.longestLeaseMs)' }]
   },
   {
     name: 'renewals-wait',
