@@ -57,6 +57,7 @@ export class Stores {
   #redisEvicts = false
   readonly #config: Config
   readonly #options: StoresOptions
+  #connection: PostgresConnection | null = null
   #closing = false
   #retry: NodeJS.Timeout | null = null
 
@@ -73,6 +74,7 @@ export class Stores {
       return stores
     }
     const connection = connectPostgres({ ...postgres, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
+    stores.#connection = connection
     await stores.#connect(connection, true)
     return stores
   }
@@ -108,7 +110,8 @@ export class Stores {
   async close (): Promise<void> {
     this.#closing = true
     if (this.#retry !== null) clearTimeout(this.#retry)
-    await Promise.allSettled([this.records.close(), this.locks.close()])
+    // Also one that was reached and is not served from.
+    await Promise.allSettled([this.records.close(), this.#connection?.close(), this.locks.close()])
   }
 
   async #connect (connection: PostgresConnection, first: boolean): Promise<void> {
