@@ -61,6 +61,7 @@ export class Stores {
   #redisEvicts = false
   readonly #config: Config
   readonly #options: StoresOptions
+  #connection: PostgresConnection | null = null
   #closing = false
   #retry: NodeJS.Timeout | null = null
 
@@ -77,6 +78,7 @@ export class Stores {
       return stores
     }
     const connection = connectPostgres({ ...postgres, serves: true, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
+    stores.#connection = connection
     await stores.#connect(connection, true)
     return stores
   }
@@ -114,7 +116,8 @@ export class Stores {
   async close (): Promise<void> {
     this.#closing = true
     if (this.#retry !== null) clearTimeout(this.#retry)
-    await Promise.allSettled([this.records.close(), this.locks.close()])
+    // Also one that was reached and is not served from.
+    await Promise.allSettled([this.records.close(), this.#connection?.close(), this.locks.close()])
   }
 
   async #connect (connection: PostgresConnection, first: boolean): Promise<void> {

@@ -41,17 +41,12 @@ export class MemoryStore implements RecordStore {
   #generation = 1
   #closed = false
 
-  constructor (options: MemoryOptions, table = new MapTable(options.recordsMax ?? RECORDS_MAX)) {
+  constructor (options: MemoryOptions) {
     this.installation = options.installation ?? randomBytes(16).toString('hex')
     this.#nowMs = options.nowMs
     this.#believedMs = options.believedMs ?? (() => null)
-    this.#table = table
+    this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX)
     this.#ledger = new Ledger(this.#table, id => this.messageOf(id))
-  }
-
-  /** The same records, for another process: which believes the clock as far as it says. */
-  believing (believedMs: () => number | null): MemoryStore {
-    return new MemoryStore({ installation: this.installation, nowMs: this.#nowMs, believedMs }, this.#table)
   }
 
   /** What operators did, oldest first. */

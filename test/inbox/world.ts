@@ -153,7 +153,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     clock,
     // The longest pause that full jitter may draw.
     random: { bytes: size => size === 4 ? Buffer.alloc(4, 255) : SYSTEM_RANDOM.bytes(size) },
-    meter: { ...countingMeter(), delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) }, deliveryTries: (_, count) => { tries.push(count) }, settleRetried: () => {}, unresolved: () => {} },
+    meter: { ...countingMeter(), delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) }, deliveryTries: (_, count) => { tries.push(count) }, settleRetried: () => {}, unresolved: () => {}, arbiterAhead: () => {}, arbiterStepped: () => {} },
     log,
     deliveryLog: { note: line => { log.info(line, line.result) } },
     instance: 'test',
