@@ -223,7 +223,7 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
 function taken (visit: Visit, result: AcceptResult): Taken {
   if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
   if (result.kind !== 'seen') throw new Error(`an acceptance under a claim that was told: ${result.kind}`)
-  return judgeMessage(visit, visit, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
+  return judge(visit, visit, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
 }
 
 function unreached (gateway: Gateway, visit: Visit, error: unknown): UpstreamResult {
@@ -258,7 +258,7 @@ export function toldAsAccepted (visit: Visit, outcome: Outcome): Outcome {
 
 async function acceptedOr (gateway: Gateway, visit: Visit, outcome: Outcome): Promise<Outcome> {
   const message = await gateway.world.inbox.look(visit.id).catch(() => null)
-  return message !== null && judgeMessage(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome
+  return message !== null && judge(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome
 }
 
 // ---------------------------------------------------------------- the message
@@ -286,14 +286,14 @@ export function isFull (gateway: Gateway, visit: Visit, parts: readonly Part[] =
 }
 
 /** Mismatch is what the route says it is: with `replay` any request is answered by what there is. */
-export function judgeMessage (visit: Visit, part: Part, message: MessageDetail): 'same' | 'different' | 'unknown' {
+export function judge (visit: Visit, part: Part, message: MessageDetail): 'same' | 'different' | 'unknown' {
   const comparison = sameRequest(part.asked, part.claim.fingerprint, message.fingerprint)
   return comparison === 'different' && visit.route.idempotency.onMismatch.action === 'replay' ? 'same' : comparison
 }
 
 /** Another request's message stands under this part's key. Of several, the one who sent them is told which. */
 function clashOf (visit: Visit, part: Part, message: MessageDetail): Outcome | null {
-  const judged = judgeMessage(visit, part, message)
+  const judged = judge(visit, part, message)
   if (judged === 'same') return null
   if (judged === 'unknown') return { kind: 'unknown', timedOut: false }
   return part.item === undefined ? { kind: 'mismatch' } : { kind: 'mismatch', detail: `Item ${part.item} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}` }

@@ -4,7 +4,7 @@
  */
 import { decodeHeaders } from '../core/codec.ts'
 import { sameRequest } from '../core/fingerprint.ts'
-import { judgeMessage } from './accepting.ts'
+import { judge } from './accepting.ts'
 import { decide, lockAfter } from '../core/protocol.ts'
 import type { LockFate, Step } from '../core/protocol.ts'
 import type { MessageDetail } from '../core/message.ts'
@@ -225,7 +225,7 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
 
 /** What the route, or what it was, has accepted is told as the inbox tells it, and executed by nobody. */
 function verdictOfMessage (visit: Visit, message: MessageDetail): Verdict {
-  switch (judgeMessage(visit, visit, message)) {
+  switch (judge(visit, visit, message)) {
     case 'same': return { kind: 'accepted', name: visit.name }
     case 'different': return { kind: 'mismatch' }
     case 'unknown': return { kind: 'unknown', timedOut: false }

@@ -295,8 +295,8 @@ function maySend (gateway: Gateway, execution: Execution): boolean {
   const { leaseMs } = execution.visit.claim
   // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
   const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)
-  const known = execution.visit.deferred || gateway.registration.standing(execution.visit.route.name) === execution.registered
-  const may = known && !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
+  if (!execution.visit.deferred && gateway.registration.standing(execution.visit.route.name) !== execution.registered) return false
+  const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
   if (may) execution.sentAtMs = now
   return may
 }

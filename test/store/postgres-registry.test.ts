@@ -10,6 +10,8 @@ import type { Client } from 'pg'
 import type { Aspects } from '../../src/core/aspects.ts'
 import type { Registering } from '../../src/ports.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
+import type { Session, Statement, Values } from '../../src/store/postgres/connections.ts'
+import { acceptAll } from '../../src/store/postgres/inbox-accept.ts'
 import { messageOf, ROUTE } from '../conformance/inbox-world.ts'
 import { claimOf, until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
@@ -109,6 +111,22 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
       assert.equal((await together)[0]?.kind, 'contended')
     })
   }
+
+  test('of a batch none is taken in, and none called so, where an event is claimed between the look and the insert', async t => {
+    const { store, connect, options: { schema } } = await open(t)
+    const client = await connect()
+    const [one, claimed] = [messageOf(), messageOf()]
+    const session: Session = {
+      lockTimeout: '1s',
+      run: async <Row extends object>({ name, text, idsAsText = false }: Statement, values: Values): Promise<Row[]> => {
+        if (name === 'message_accept_all') await store.insert(claimOf({ id: claimed.id }))
+        const { rows } = await client.query<Record<string, unknown>>(text(schema), [...values])
+        return rows.map(row => idsAsText && Buffer.isBuffer(row.id) ? { ...row, id: row.id.toString('hex') } : row) as Row[]
+      }
+    }
+    assert.deepEqual((await acceptAll(session, [one, claimed], new Set())).map(({ kind }) => kind), ['accepted', 'recorded'])
+    assert.deepEqual(await store.inbox.list({ limit: 9 }), [])
+  })
 
   test('a backup that reads everything for hours holds up no registration', async t => {
     const { store, connect, options: { schema } } = await open(t)

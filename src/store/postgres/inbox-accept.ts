@@ -206,8 +206,8 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
     })
     const isForeign = messages.some((message) => isOtherRequest(standing.get(hex(message.id)), message))
     const missing = messages.filter(({ id }) => !standing.has(hex(id)))
-    const isRefused = missing.some(({ id }) => refused.has(hex(id)))
-    if (isForeign || isRefused || missing.length === 0) return results
+    const isRecorded = missing.some(({ id }) => refused.has(hex(id)))
+    if (isForeign || isRecorded || missing.length === 0) return results
     await forget(session, past, groups)
     try {
       const inserted = await session.run<Inserted>(MESSAGE_ACCEPT_ALL, [...valuesOf(missing.map(arrivalOf)), session.lockTimeout])
