@@ -8,6 +8,7 @@ import { DOOR_ROWS } from './door.ts'
 import { INBOX_RULE_ROWS } from './inbox-rules.ts'
 import { INBOX_STORE_ROWS } from './inbox-stores.ts'
 import { INBOX_ROWS } from './rows-inbox.ts'
+import { POSTGRES_ROWS } from './rows-postgres.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 
 export interface FaultRow {
@@ -171,6 +172,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     test: ['store/postgres-races.test.ts', 'one locked row does not keep the others from being renewed'],
     breaks: 'renewals-wait'
   },
+  ...POSTGRES_ROWS,
   {
     fault: 'upstream refuses, unknown host, TLS fails',
     moment: 'before the first byte',
