@@ -25,10 +25,14 @@ const WRITES: readonly Operation[] = ['beat', 'renew', 'settle', 'settleLost', '
 /** Two processes with their heartbeats, in contact for a lease; the first one's request runs until `release`. */
 async function startRunning (t: TestContext): Promise<Shared & { readonly one: Process, readonly two: Process, readonly first: ReturnType<Process['ask']>, readonly release: () => void }> {
   const answered = Promise.withResolvers<void>()
-  const shared = await startShared(t, { policy: relayPolicy({ inFlight: { waitMs: 0, status: 503 } }), upstream: { timeoutMs: 10 * LEASE_MS }, answer: async (...args) => {
-    if (args[3] === 1) await answered.promise
-    await CREATED(...args)
-  } })
+  const shared = await startShared(t, {
+    policy: relayPolicy({ inFlight: { waitMs: 0, status: 503 } }),
+    upstream: { timeoutMs: 10 * LEASE_MS },
+    answer: async (...args) => {
+      if (args[3] === 1) await answered.promise
+      await CREATED(...args)
+    }
+  })
   const [one, two] = [await shared.startProcess(), await shared.startProcess()]
   for (const { gateway } of [one, two]) {
     const service = heartbeat(gateway).start()
