@@ -119,7 +119,7 @@ export const MECHANISMS: readonly Break[] = [
     name: 'barges-in',
     does: 'ends the lease of a locked row in the moment in which it is let go of, before its owner who stands in line',
     breaks: ['E2', 'P8'],
-    patches: [{ file: 'store/postgres/background.ts', find: "     and ${nobodyInLine('id')}\n", replace: '' }]
+    patches: [{ file: 'store/postgres/background.ts', find: "nobodyInLine('id')", replace: "'true'" }]
   },
   {
     name: 'nobody-stands-in-line',
@@ -132,7 +132,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes what a worker has whose sign of life a locked row holds up',
     breaks: ['N2'],
     patches: [
-      { file: 'store/postgres/inbox-deliver.ts', find: "     and ${nobodyInLine('w.owner')}\n     for no key update of w skip locked\n", replace: '' }
+      { file: 'store/postgres/inbox-deliver.ts', find: "nobodyInLine('w.owner')}\n     for no key update of w skip locked\n", replace: "'true'}\n" }
     ]
   },
   {

@@ -12,6 +12,7 @@ import { INBOX_STORE_ROWS } from './inbox-stores.ts'
 import { LEASE_ROWS } from './leases.ts'
 import { POLICY_ROWS } from './policies.ts'
 import { INBOX_ROWS } from './rows-inbox.ts'
+import { POSTGRES_ROWS } from './rows-postgres.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 
 export interface FaultRow {
@@ -176,6 +177,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     test: ['store/postgres-races.test.ts', 'one locked row does not keep the others from being renewed'],
     breaks: 'renewals-wait'
   },
+  ...POSTGRES_ROWS,
   {
     fault: 'upstream refuses, unknown host, TLS fails',
     moment: 'before the first byte',

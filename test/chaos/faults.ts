@@ -76,6 +76,8 @@ export const FAULTS = {
   'pgbouncer-kill': shape('pgbouncer', false, 3, 50, 1_500),
   'pgbouncer-stall': shape('pgbouncer', false, 2, 300, 3_000),
   'postgres-promote': shape('postgres', false, 3, 50, 1_000),
+  // Beyond E6's three seconds too: who settles again finds his own row before it is lost.
+  'postgres-forget-cancelled': shape('postgres', false, 2, 500, 4_500),
   // Long enough for the sentinels to promote the replica, and too short.
   'redis-failover-kill': shape('redis', false, 2, 200, 4_000),
   'redis-failover-pause': shape('redis', false, 2, 200, 4_000),
