@@ -171,6 +171,9 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const services = [registrar, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
+  beats.start()
+  // Before anything listens: whoever is told that this process is ready may send to it.
+  await redisInUse(stores)
   return {
     instance,
     where: stores.where,
@@ -178,8 +181,6 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     config: () => live.config,
     readiness: () => readinessOf(gateway, stores, standing, phase.draining),
     listen: async () => {
-      beats.start()
-      await redisInUse(stores)
       const url = await listen(server, config.listen, 'guarded')
       for (const service of services) service.start()
       return url

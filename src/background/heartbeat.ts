@@ -3,10 +3,23 @@
  * of a worker's at most.
  */
 import type { Gateway } from '../gateway/gateway.ts'
+import type { Sign } from '../gateway/arbiter-clock.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
   const { arbiterClock, generation, registration, world: { clock, log, records, locks } } = gateway
+  const sign = async (others: readonly Buffer[]): Promise<Sign> => {
+    const asked = gateway.readClocks()
+    const signed = await arbiterClock.beat(records, others)
+    generation.learn(signed.beaten.generation, asked)
+    registration.beaten(asked)
+    return signed
+  }
+  let signing: Promise<void> | null = null
+  gateway.sign = async () => {
+    signing ??= sign([]).then(() => {}).finally(() => { signing = null })
+    return signing
+  }
   return new Service({
     name: 'heartbeat',
     everyMs: gateway.heartbeatMs,
@@ -15,10 +28,7 @@ export function heartbeat (gateway: Gateway): Service {
     round: async () => {
       // What stands in Redis first, then the database: so it is never ahead of it (store/redis/mirror.ts).
       const others = await locks.mirror?.look(arbiterClock.gateway) ?? []
-      const asked = gateway.readClocks()
-      const { beat, beaten } = await arbiterClock.beat(records, others)
-      generation.learn(beaten.generation, asked)
-      registration.beaten(asked)
+      const { beat, beaten } = await sign(others)
       return await locks.mirror?.show({ gateway: arbiterClock.gateway, beat }, beaten.others ?? []) ?? false
     }
   })

@@ -11,6 +11,7 @@ import type { MessageDetail } from '../core/message.ts'
 import type { Answer, Fingerprint, Row, Seen, Token } from '../core/record.ts'
 import { StoreUnavailable } from '../errors.ts'
 import type { ClaimResult, Copy, Lock, LockResult, SettleResult, TakeResult, UnsettledCopy } from '../ports.ts'
+import { isBelieved, pastOutdated } from './copies.ts'
 import type { Execution, Verdict, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
@@ -75,13 +76,6 @@ const NOBODY = Buffer.alloc(0)
 
 // ---------------------------------------------------------------- what Redis says
 
-/** A copy of a generation that is over would stand in front for the whole of its life: it goes, and my lock takes its place. */
-async function pastOutdated (gateway: Gateway, { id, claim }: Visit, lock: Lock, found: LockResult): Promise<LockResult> {
-  if (found.kind !== 'copy' || gateway.generation.of(found.copy) !== 'outdated') return found
-  await gateway.world.locks.clear(id, found.copy.generation)
-  return gateway.world.locks.lock(id, lock, claim.leaseMs)
-}
-
 /** null: Redis does not decide; ask the arbiter. */
 async function verdictOfRedis (gateway: Gateway, execution: Execution, found: LockResult, askedAtMs: number, askedAtWallMs: number): Promise<Verdict | null> {
   switch (found.kind) {
@@ -95,23 +89,14 @@ async function verdictOfRedis (gateway: Gateway, execution: Execution, found: Lo
 }
 
 /** null: not believed, or written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
-async function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Promise<Verdict | null> {
+function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Verdict | null {
   const comparison = same(execution, copy.fingerprint)
-  if (comparison === 'unknown' || !await isBelieved(gateway, execution, copy)) return null
+  if (comparison === 'unknown' || !isBelieved(gateway, copy)) return null
   gateway.recent.keepCopy(execution.visit.name, copy, askedAtMs, askedAtWallMs)
   execution.rowLeaseMs = copy.leaseMs
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
-}
-
-/** One that nobody vouches for just now is believed where nobody can be asked: settled answers replay while the database is away. */
-async function isBelieved (gateway: Gateway, { visit: { id } }: Execution, copy: Copy): Promise<boolean> {
-  const { records, clock, claimWithinMs } = gateway.world
-  const belief = gateway.generation.of(copy)
-  if (belief !== 'unconfirmed') return belief === 'believed'
-  const reached = records.look(id).then(() => true, (error: unknown) => !(error instanceof StoreUnavailable))
-  return await within(clock, claimWithinMs * ADOPTING_SHARE, reached) !== true
 }
 
 /**

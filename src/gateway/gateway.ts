@@ -88,6 +88,8 @@ export class Gateway {
   draining = false
   /** Called when a message was accepted and its commit is acknowledged; the deliverer listens. */
   onMessage: () => void = () => {}
+  /** A sign of life at once, one for all who want one; the heartbeat gives it. Rejects as the arbiter does. */
+  sign: () => Promise<void> = async () => {}
   /** Called when there is a new question for the upstream; the reconciler listens. */
   onQuestion: () => void = () => {}
   /** How much is in the inboxes, as far as this process knows. */

@@ -10,7 +10,7 @@
  * of the delete itself to take. And a copy written under a generation was read after it was known: what was read of a row before
  * its delete never gets the generation that the delete began.
  *
- * A gateway without such a recent sign of life asks the arbiter, and its word stands. Only where the arbiter cannot be reached
+ * A gateway without such a recent sign of life gives one before it believes (copies.ts), and what it is told stands. Only where the arbiter cannot be reached
  * a copy of the last generation that was known still replays: a delete needs the database too, so the two meet only in a gateway
  * that has lost a database which others still reach, beside a Redis that came back from before a delete made in just that time.
  * It replays an answer that was given, and executes nothing; when the database is back, or the copy's own life is over, that
@@ -20,7 +20,7 @@ import type { Clock, Copy } from '../ports.ts'
 import type { ClockReading } from './gateway.ts'
 
 /**
- * believed: replay it. unconfirmed: of the last generation known, which was asked for too long ago: the arbiter decides, if it
+ * believed: replay it. unconfirmed: of the last generation known, which was asked for too long ago: the arbiter is asked again, if it
  * can be reached. outdated: of one that is over: it is in nobody's way any more. unknown: this gateway does not know its
  * generation (yet).
  */
@@ -42,6 +42,8 @@ export class Generation {
 
   /** A sign of life was answered. `asked`: before it was sent. */
   learn (generation: number, asked: ClockReading): void {
+    // Two may be under way; the one that was sent last knows best.
+    if (this.#known !== null && asked.monotonicMs < this.#asked.monotonicMs) return
     if (generation !== this.#known) this.#sinceMs = this.#clock.monotonicMs()
     this.#known = generation
     this.#asked = asked

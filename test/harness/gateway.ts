@@ -144,7 +144,13 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
   const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), new Deliverer(gateway).start()] : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
-  if (!background) await world.records.beat(SIGN).then(({ generation }) => { gateway.generation.learn(generation, gateway.readClocks()) }, () => {})
+  if (!background) {
+    gateway.sign = async () => {
+      const asked = gateway.readClocks()
+      gateway.generation.learn((await world.records.beat(SIGN)).generation, asked)
+    }
+    await gateway.sign().catch(() => {})
+  }
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
   const close = async (): Promise<void> => {

@@ -11,6 +11,7 @@ import type { Aspects } from '../../src/core/aspects.ts'
 import type { Registering } from '../../src/ports.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { Session, Statement, Values } from '../../src/store/postgres/connections.ts'
+import { Horizon } from '../../src/store/postgres/durable.ts'
 import { acceptAll } from '../../src/store/postgres/inbox-accept.ts'
 import { messageOf, ROUTE } from '../conformance/inbox-world.ts'
 import { claimOf, until } from '../conformance/record-world.ts'
@@ -118,6 +119,7 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     const [one, claimed] = [messageOf(), messageOf()]
     const session: Session = {
       lockTimeout: '1s',
+      horizon: new Horizon(),
       run: async <Row extends object>({ name, text, idsAsText = false }: Statement, values: Values): Promise<Row[]> => {
         if (name === 'message_accept_all') await store.insert(claimOf({ id: claimed.id }))
         const { rows } = await client.query<Record<string, unknown>>(text(schema), [...values])

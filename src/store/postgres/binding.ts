@@ -16,8 +16,6 @@ export const beginGeneration = (schema: string): string => `update ${schema}.ins
 
 /** A gateway that lives gives a sign every few seconds, at the longest lease too: none for so long, and nobody serves from here. */
 const LIVES_WITHIN = '1 minute'
-/** The rows of gateways that are gone, all but the newest, go after this: longer than anything in Redis speaks of them. */
-const GONE_AFTER = '1 day'
 
 /** [system identifier, database, schema]; a part that this user may not be told is null. */
 type Place = readonly [string | null, string, string]
@@ -59,7 +57,6 @@ async function bind (client: ClientBase, schemaName: string, here: Place, log: L
   const schema = escapeIdentifier(schemaName)
   const { rows: [row] } = await client.query<Installation>(`${LOOK(schema)} for update of i`)
   const { id, bound_to: boundTo, served } = known(row, schemaName)
-  await client.query(`delete from ${schema}.gateways where seen_at < clock_timestamp() - interval '${GONE_AFTER}' and seen_at < (select max(seen_at) from ${schema}.gateways)`)
   const mine = boundTo === null || isSame(placeIn(boundTo), here)
   if (!served || !mine) await client.query(beginGeneration(schema))
   if (mine && boundTo !== null) return id
