@@ -163,7 +163,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     patches: [
       { file: 'store/memory-inbox.ts', find: 'blocks && group !== null ? null : now + (', replace: 'now + (' },
       { file: 'store/sqlite/inbox-table.ts', find: "  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')\n", replace: "  return blocks === 1 && group !== null && state === 'delivered'\n" },
-      { file: 'store/sqlite/inbox-table.ts', find: '    this.#prepare(putOff).run(nowMs, nowMs)\n', replace: '' },
+      { file: 'store/sqlite/inbox-table.ts', find: '    this.#prepare(putOff).run(nowMs, this.#over(nowMs))\n', replace: '' },
       { file: 'store/postgres/inbox-rows.ts', find: "${table}.state in ('dead', 'held'))`", replace: "${table}.state = 'delivered')`" }
     ]
   }
