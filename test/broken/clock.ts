@@ -1,5 +1,4 @@
 /** The fault table's rows of the arbiter's clock, and the breaks that they name. */
-/* eslint-disable no-template-curly-in-string -- texts of sources, which have templates in them */
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 

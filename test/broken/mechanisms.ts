@@ -2,7 +2,6 @@
  * One break per mechanism of the fault table (rows.ts, docs/guarantees.md): what is left when it is taken out. Each row
  * names the test that must then fail.
  */
-/* eslint-disable no-template-curly-in-string -- texts of sources, which have templates in them */
 import type { Break } from './breaks.ts'
 
 const CLAIMING = 'gateway/claiming.ts'

@@ -1,5 +1,4 @@
 /** The fault table's rows of gateways whose policies differ, beside each other or over a reload, and the breaks that they name. */
-/* eslint-disable no-template-curly-in-string -- texts of sources, which have templates in them */
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
@@ -99,7 +98,6 @@ export const POLICY_ROWS: readonly FaultRow[] = [
   }
 ]
 
-/* eslint-disable no-template-curly-in-string -- pieces of source text */
 export const POLICY_BREAKS: readonly Break[] = [
   {
     name: 'own-policy-only',
