@@ -101,8 +101,9 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
   for (const life of view.lives) {
     yield * sentUnclaimed(view, life)
     const bound = life.sendings.find(({ execution }) => view.replies.get(execution)?.means !== 'release')
-    const again = bound === undefined ? undefined : life.sendings.find(({ place }) => place > bound.place && !releasedByHand(life, bound.place, place))
-    if (again !== undefined && view.rules(life).unknown !== 'retry') {
+    const mayRetry = ({ call }: Placed<'sent'>): boolean => (view.history.unknownOf?.(call) ?? view.rules(life).unknown) === 'retry'
+    const again = bound === undefined ? undefined : life.sendings.find(sent => sent.place > bound.place && !releasedByHand(life, bound.place, sent.place) && !mayRetry(sent))
+    if (again !== undefined) {
       yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound?.execution}, which did not end as released` }
     }
   }

@@ -63,6 +63,8 @@ export interface History {
   /** The store was watched, even if nothing was written. Absent: it was if the events tell of writes. */
   readonly watched?: boolean
   readonly rulesOf: (record: string) => Rules
+  /** What the configuration said that took this call. Absent: the same as all others. */
+  readonly unknownOf?: (call: string) => UnknownPolicy
 }
 
 /** An event and its place in the whole history. */

@@ -2,6 +2,7 @@
  * The kinds of trouble that a schedule can lean towards: each draws faults, and whatever must stand so that they hit. Draws
  * only; what a fault does is the business of run.ts and process.ts.
  */
+import { pageOf } from './behaviours.ts'
 import type { Chance } from './chance.ts'
 import { MESSAGE_FAULTS } from './schedule.ts'
 import type { Action, Fault, MessageFault, Moment, OperatorAct, Schedule, Trigger } from './schedule.ts'
@@ -17,9 +18,10 @@ export interface Draft {
   readonly redis: boolean
 }
 
-type Leaning = Pick<Schedule, 'faults'> & Partial<Schedule>
+export type Leaning = Pick<Schedule, 'faults'> & Partial<Schedule>
 
-export interface Theme { readonly name: string, readonly lean: (draft: Draft) => Leaning }
+/** `differs`: gateways run with several configurations. */
+export interface Theme { readonly name: string, readonly lean: (draft: Draft) => Leaning, readonly differs?: true }
 
 export const THEMES: ReadonlyArray<readonly [weight: number, theme: Theme]> = [
   [4, { name: 'calm', lean: () => ({ faults: [] }) }],
@@ -34,7 +36,13 @@ export const THEMES: ReadonlyArray<readonly [weight: number, theme: Theme]> = [
   [8, { name: 'queue', lean: queue }],
   [4, { name: 'drain', lean: draft => ({ faults: some(draft, 1, 2, () => at(draft, drain(draft))) }) }],
   [18, { name: 'mix', lean: draft => ({ faults: some(draft, 2, 4, () => draft.chance.hit(0.3) ? message(draft) : at(draft, any(draft))) }) }],
-  [2, { name: 'amnesia', lean: amnesia }]
+  [2, { name: 'amnesia', lean: amnesia }],
+  [10, { name: 'differ', lean: differ, differs: true }],
+  [6, { name: 'step', lean: step }],
+  [10, { name: 'hang', lean: hang }],
+  [4, { name: 'row lock', lean: rowLock }],
+  [5, { name: 'snapshot', lean: snapshot }],
+  [5, { name: 'hops', lean: hops }]
 ]
 
 function some (draft: Draft, min: number, max: number, one: () => Fault): Fault[] {
@@ -72,7 +80,7 @@ function gatewayOf ({ chance, gateways }: Draft): number {
 // ---------------------------------------------------------------- what
 
 function any (draft: Draft): Action {
-  return draft.chance.weighted<(draft: Draft) => Action>([[4, crash], [5, pause], [4, cut], [3, redis], [1, drain], [1, clock]])(draft)
+  return draft.chance.weighted<(draft: Draft) => Action>([[8, crash], [10, pause], [8, cut], [6, redis], [2, drain], [2, clock], [1, stepped], [1, hung]])(draft)
 }
 
 /** Shorter than a lease, about one, and long enough for the whole rest of the story. */
@@ -184,6 +192,75 @@ function amnesia (draft: Draft): Leaning {
     network: { baseMs: 1, jitterMs: 1, slow: { share: 0, ms: 0 }, lossShare: 0, wireMs: 0 },
     copyTtlMs: 60_000
   }
+}
+
+/** Gateways with several configurations, which change under requests; one that is started anew has another one; and something more. */
+function differ (draft: Draft): Leaning {
+  const { chance } = draft
+  const configured = (): Action => ({ kind: 'configure', gateway: gatewayOf(draft), variant: chance.whole(0, 2), reloads: chance.hit(0.7) })
+  return {
+    faults: [...some(draft, 1, 4, () => at(draft, configured())), ...some(draft, 0, 1, () => at(draft, any(draft)))],
+    operator: chance.hit(0.3) ? [{ kind: 'delete', atMs: chance.whole(100, 4_000) }] : []
+  }
+}
+
+/** By about a lease, by more than any retention, by days; back by no more than a lease: every lease and retention ends so much later. */
+function stepped ({ chance, leaseMs }: Draft): Action {
+  return { kind: 'step', byMs: chance.weighted([[3, chance.whole(leaseMs, 3 * leaseMs)], [2, 130_000], [2, 90_000_000], [1, 30 * 86_400_000], [2, -chance.whole(100, leaseMs)]]) }
+}
+
+/** While somebody executes for longer than a lease, or behind what he has settled. */
+function step (draft: Draft): Leaning {
+  const { chance, gateways } = draft
+  const operation = chance.one(['send', 'send', 'settle'])
+  const trigger: Trigger = { kind: 'call', gateway: chance.whole(0, gateways - 1), operation, nth: 1, moment: chance.one(['applied', 'reply']) }
+  return { faults: [{ trigger, action: stepped(draft) }, ...some(draft, 0, 1, () => at(draft, any(draft)))], ...slowly(draft) }
+}
+
+/** An answer that takes longer than a lease. */
+function slowly ({ chance, leaseMs, upstreamTimeoutMs }: Draft): Partial<Schedule> {
+  return chance.hit(0.6) ? { script: [{ kind: 'answer', status: 201, means: 'keep', afterMs: chance.whole(Math.min(leaseMs, upstreamTimeoutMs - 1), upstreamTimeoutMs) }] } : {}
+}
+
+/** No longer than a statement may be on its way (P6). */
+function hung ({ chance, leaseMs }: Draft): Action {
+  return { kind: 'hang', forMs: Math.min(LATE_MS_MAX, chance.weighted([[2, chance.whole(100, leaseMs)], [4, chance.whole(leaseMs, 3 * leaseMs)]])), shows: chance.hit(0.6), promoted: chance.hit(0.5) }
+}
+
+function hang (draft: Draft): Leaning {
+  const { chance } = draft
+  const trigger: Trigger = { kind: 'call', gateway: gatewayOf(draft), operation: chance.one(['insert', 'send', 'settle', 'take']), nth: 1, moment: chance.one(MOMENTS) }
+  return { faults: [{ trigger, action: hung(draft) }, ...some(draft, 0, 1, () => at(draft, any(draft)))], ...slowly(draft) }
+}
+
+/** The database is fine, and its owner lives. */
+function rowLock (draft: Draft): Leaning {
+  const { chance, leaseMs } = draft
+  const trigger: Trigger = { kind: 'call', gateway: gatewayOf(draft), operation: 'send', nth: chance.weighted([[4, 1], [1, 2]]), moment: 'applied' }
+  return { faults: [{ trigger, action: { kind: 'row-lock', forMs: Math.min(LATE_MS_MAX, chance.whole(leaseMs, 3 * leaseMs)) } }], ...slowly(draft) }
+}
+
+/** Kept, deleted, asked for again; then Redis comes back as it was before the delete, and somebody asks once more. */
+function snapshot (draft: Draft): Leaning {
+  const { chance, leaseMs, gateways } = draft
+  const deletedMs = chance.whole(300, 1_500)
+  // A delete takes effect after two leases, and is looked for until then.
+  const againMs = deletedMs + 2 * leaseMs + 1_500
+  const backMs = againMs + chance.whole(200, 2_000)
+  const client = (startsAtMs: number): Schedule['clients'][number] => ({ key: 'k-0', scope: 'Bearer a', body: 'one', startsAtMs, gateway: chance.whole(0, gateways - 1), roams: true, leavesAfterMs: [null, null], triesMax: 12, retryMs: 300 })
+  return {
+    faults: [{ trigger: { kind: 'time', atMs: backMs }, action: { kind: 'snapshot', lostMs: backMs - chance.whole(100, deletedMs) } }, ...some(draft, 0, 1, () => at(draft, any(draft)))],
+    operator: [{ kind: 'delete', atMs: deletedMs }],
+    clients: [client(0), client(againMs), client(backMs + chance.whole(1, 1_000)), client(backMs + chance.whole(1, 3_000))],
+    redis: true,
+    copyTtlMs: 60_000
+  }
+}
+
+/** Pages of hops, before an answer or for good. */
+function hops (draft: Draft): Leaning {
+  const { chance } = draft
+  return { faults: some(draft, 0, 1, () => at(draft, any(draft))), script: Array.from({ length: chance.whole(1, 3) }, () => pageOf(chance, chance.whole(1, 200))) }
 }
 
 export function operatorAct (chance: Chance): OperatorAct {
