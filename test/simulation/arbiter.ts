@@ -17,8 +17,11 @@ type Hang = Extract<Action, { kind: 'hang' }>
 /** Who waits for a synchronous standby, or for a row. */
 interface Gate { readonly open: Promise<void>, readonly opens: () => void }
 
-/** Commits hang. `lost`: another has taken over since, and knows nothing of what was written. */
-interface Hanging extends Gate { readonly shows: boolean, lost: boolean }
+/**
+ * Commits hang. `held`: rows that somebody has written whose commit hangs, and who owns them; nobody sees what was written, and
+ * nobody writes them meanwhile. `lost`: another takes over, and knows nothing of it.
+ */
+interface Hanging extends Gate { readonly shows: boolean, readonly held: Map<string, Buffer>, readonly lost: boolean }
 
 export interface ArbiterOptions {
   readonly timeline: Timeline
@@ -28,9 +31,9 @@ export interface ArbiterOptions {
   readonly doubtful: () => () => void
 }
 
-/** These write a row of somebody whose lease, outcome or name they carry: they wait for whoever holds it locked. */
-const ROW_WRITES: ReadonlySet<string> = new Set(['take', 'confirm', 'settle', 'settleLost', 'noteProbe', 'resolve', 'expire'])
-/** Of these it shows only in their result whether they wrote anything. */
+/** Of any schedule. */
+const ROWS_MAX = 100
+const GRANTS: ReadonlySet<string> = new Set(['insert', 'take', 'confirm'])
 const READS: ReadonlySet<string> = new Set(['look', 'unresolved', 'list'])
 
 export class SimulatedArbiter {
@@ -74,7 +77,7 @@ export class SimulatedArbiter {
     const { timeline, doubtful } = this.#options
     const forgotten = doubtful()
     const { promise, resolve } = Promise.withResolvers<void>()
-    const hanging: Hanging = { open: promise, opens: resolve, shows, lost: promoted }
+    const hanging: Hanging = { open: promise, opens: resolve, shows, held: new Map(), lost: promoted }
     const durable = this.#log.length
     this.#hanging = hanging
     timeline.after(forMs, () => {
@@ -103,44 +106,60 @@ export class SimulatedArbiter {
 
   /** `records`: these rows, watched. A call ends here as a driver's ends: acknowledged, or not. */
   async carried (records: RecordStore, operation: string, args: readonly unknown[]): Promise<unknown> {
-    const call = records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>
-    if (this.#hanging === null && this.#locked.size === 0) return call(...args)
-    if (this.#hanging !== null && !this.#hanging.shows && await this.#writes(operation, args)) await this.#through(this.#hanging, operation)
-    const result = await this.#besideLocks(records, operation, args)
-    // A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts).
-    if (this.#hanging !== null && (hasWritten(operation, result) || showsSettled(result))) await this.#through(this.#hanging, operation)
+    const hanging = this.#hanging
+    const call = async (given: readonly unknown[]): Promise<unknown> => (records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>)(...given)
+    if (hanging === null && this.#locked.size === 0) return call(args)
+    if (READS.has(operation)) return this.#vouched(operation, await call(args))
+    if (operation === 'renew') return this.#renewed(args[0] as Token[], async tokens => call([tokens]) as Promise<RenewResult[]>)
+    if (operation === 'lapse') return this.#lapsed(args[0] as LapseOrder, call)
+    if (operation === 'sweep') return []
+    const about = aboutOf(args[0])
+    // Who inserts looks first: what stands there is told at once, locked or not.
+    if (operation === 'insert' && await this.#store.look(Buffer.from(about.id, 'hex')) !== null) return this.#vouched(operation, await call(args))
+    await this.#locked.get(about.id)?.open
+    return hanging === null || hanging.shows ? this.#vouched(operation, await call(args)) : this.#held(hanging, operation, about, async () => call(args))
+  }
+
+  /** A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts). */
+  async #vouched<Result> (operation: string, result: Result): Promise<Result> {
+    const hanging = this.#hanging
+    if (hanging !== null && (hasWritten(operation, result) || showsSettled(result))) await through(hanging, operation)
     return result
   }
 
-  async #through (hanging: Hanging, operation: string): Promise<void> {
-    await hanging.open
-    if (hanging.lost) throw new StoreUnavailable('simulated', operation, true)
+  /** Seen when commits no longer hang: a lease that it grants is as old as the statement. Who finds the row locked writes it then. */
+  async #held (hanging: Hanging, operation: string, { id, owner }: About, call: () => Promise<unknown>): Promise<unknown> {
+    const atMs = GRANTS.has(operation) && !hanging.held.has(id) ? this.#time.nowMs() : null
+    if (!hanging.held.has(id)) hanging.held.set(id, owner)
+    await through(hanging, operation)
+    return atMs === null ? call() : this.#time.at(atMs, call)
   }
 
-  async #besideLocks (records: RecordStore, operation: string, args: readonly unknown[]): Promise<unknown> {
-    const call = records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>
-    if (this.#locked.size === 0) return call(...args)
-    if (operation === 'renew') return this.#renewed(records, args[0] as Token[])
-    if (operation === 'lapse') {
-      const order = args[0] as LapseOrder
-      return records.lapse({ ...order, running: [...order.running, ...Array.from(this.#locked.values(), ({ owner }) => owner)] })
+  /** What is locked is skipped. */
+  async #renewed (tokens: readonly Token[], renew: (tokens: readonly Token[]) => Promise<RenewResult[]>): Promise<RenewResult[]> {
+    const hanging = this.#hanging
+    const isFree = ({ id }: Token): boolean => !this.#locked.has(id.toString('hex')) && hanging?.held.has(id.toString('hex')) !== true
+    const free = tokens.filter(isFree)
+    if (free.length === 0) return tokens.map(() => 'skipped')
+    const inTheirPlaces = (results: RenewResult[]): RenewResult[] => tokens.map(token => results[free.indexOf(token)] ?? 'skipped')
+    if (hanging === null || hanging.shows) return inTheirPlaces(await this.#vouched('renew', await renew(free)))
+    const atMs = this.#time.nowMs()
+    for (const { id, owner } of free) hanging.held.set(id.toString('hex'), owner)
+    await through(hanging, 'renew')
+    return inTheirPlaces(await this.#time.at(atMs, async () => renew(free)))
+  }
+
+  async #lapsed (order: LapseOrder, lapse: (args: readonly unknown[]) => Promise<unknown>): Promise<unknown> {
+    const hanging = this.#hanging
+    const running = [...order.running, ...Array.from(this.#locked.values(), ({ owner }) => owner), ...hanging?.held.values() ?? []]
+    if (hanging?.shows === false) {
+      // Nothing to write is nothing to wait for.
+      const rows = await this.#store.list({ state: 'claimed', limit: ROWS_MAX })
+      const over = rows.filter(({ id, owner, lapsed }) => lapsed && !running.some(each => each.equals(owner)) && order.ids?.some(each => each.equals(id)) !== false)
+      if (over.length === 0) return []
+      await through(hanging, 'lapse')
     }
-    if (operation === 'sweep') return []
-    const gate = ROW_WRITES.has(operation) ? this.#locked.get(idOf(args[0])) : undefined
-    if (gate !== undefined) await gate.open
-    return call(...args)
-  }
-
-  async #renewed (records: RecordStore, tokens: readonly Token[]): Promise<RenewResult[]> {
-    const free = tokens.filter(({ id }) => !this.#locked.has(id.toString('hex')))
-    const results = await records.renew(free)
-    return tokens.map(token => results[free.indexOf(token)] ?? 'skipped')
-  }
-
-  /** Would it, as things stand? Who only reads is answered while commits hang. */
-  async #writes (operation: string, args: readonly unknown[]): Promise<boolean> {
-    if (READS.has(operation)) return false
-    return operation !== 'insert' || await this.#store.look((args[0] as { readonly id: Buffer }).id) === null
+    return this.#vouched('lapse', await lapse([{ ...order, running }]))
   }
 
   #logged (operation: string, call: (...args: unknown[]) => unknown): (...args: unknown[]) => unknown {
@@ -161,10 +180,19 @@ export class SimulatedArbiter {
   }
 }
 
-/** A token, a claim, a settlement, a note or a resolution: whatever it is, it is about one record. */
-function idOf (about: unknown): string {
-  const { id, token } = about as { readonly id?: Buffer, readonly token?: Token }
-  return (id ?? token?.id)?.toString('hex') ?? ''
+async function through (hanging: Hanging, operation: string): Promise<void> {
+  await hanging.open
+  if (hanging.lost) throw new StoreUnavailable('simulated', operation, true)
+}
+
+interface About { readonly id: string, readonly owner: Buffer }
+
+const NOBODY = Buffer.alloc(0)
+
+/** A token, a claim, a settlement, a note or a resolution: whatever it is, it is about one record. A sign of life is about none. */
+function aboutOf (about: unknown): About {
+  const { id, owner, token } = (about ?? {}) as { readonly id?: Buffer, readonly owner?: Buffer, readonly token?: Token }
+  return { id: (id ?? token?.id ?? NOBODY).toString('hex'), owner: owner ?? token?.owner ?? NOBODY }
 }
 
 function hasWritten (operation: string, result: unknown): boolean {

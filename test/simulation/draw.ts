@@ -16,7 +16,7 @@ export function scheduleOf (seed: number): Schedule {
   const chance = new Chance(seed)
   const gateways = chance.weighted([[25, 1], [55, 2], [20, 3]])
   const leaseMs = chance.weighted([[1, 1_000], [3, 1_500], [4, 2_000], [2, 3_000]])
-  const upstreamTimeoutMs = chance.one([1_500, 2_500, 4_000])
+  const upstreamTimeoutMs = chance.one([1_500, 2_500, 4_000, 9_000])
   const draft: Draft = { chance, gateways, leaseMs, longestLeaseMs: chance.hit(0.15) ? 2 * leaseMs : leaseMs, upstreamTimeoutMs, redis: !chance.hit(0.15), claimWithinMs: chance.one([500, 1_000, 2_000]) }
   const theme = chance.weighted(THEMES)
   const { faults, operator = [], ...leaning } = theme.lean(draft)

@@ -304,7 +304,7 @@ class Simulation {
 
   /** One of each request, one after another: all must get something final now. */
   async #askOnceMore (): Promise<void> {
-    const { clients, policy } = this.#schedule
+    const { clients } = this.#schedule
     const distinct = new Map(clients.map(client => [`${client.scope} ${client.key} ${client.body}`, client]))
     for (const client of distinct.values()) {
       let told: Told | null | undefined
@@ -312,7 +312,7 @@ class Simulation {
       await this.#timeline.pass(() => told !== undefined, CLIENTS_END_MS)
       // What this one locked is unlocked behind it.
       await this.#timeline.pass(() => false, LOOK_MS)
-      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && policy.unknown === 'hold'))
+      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && this.#seats[client.gateway]?.route.idempotency.unknown === 'hold'))
       if (!fine) this.#trouble.push(`when all was over, ${client.scope} ${client.key} ${client.body} was told ${told?.kind ?? 'nothing'}`)
     }
   }

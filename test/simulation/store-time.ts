@@ -11,12 +11,20 @@ export class StoreTime {
 
   readonly nowMs = (): number => this.#thenMs ?? this.#nowMs()
 
+  /** As if it were then, for as long as `work` does not wait. */
+  at<Result> (thenMs: number, work: () => Result): Result {
+    this.#thenMs = thenMs
+    try {
+      return work()
+    } finally {
+      this.#thenMs = null
+    }
+  }
+
   /** The memory stores apply a write before they return its promise. */
   again<Store> (writes: ReadonlyArray<Write<Store>>, store: Store): void {
     for (const { atMs, apply } of writes) {
-      this.#thenMs = atMs
-      apply(store).catch(() => {})
+      this.at(atMs, () => { apply(store).catch(() => {}) })
     }
-    this.#thenMs = null
   }
 }

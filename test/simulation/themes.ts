@@ -214,30 +214,45 @@ function step (draft: Draft): Leaning {
   const { chance, gateways } = draft
   const operation = chance.one(['send', 'send', 'settle'])
   const trigger: Trigger = { kind: 'call', gateway: chance.whole(0, gateways - 1), operation, nth: 1, moment: chance.one(['applied', 'reply']) }
-  return { faults: [{ trigger, action: stepped(draft) }, ...some(draft, 0, 1, () => at(draft, any(draft)))], ...slowly(draft) }
+  return { faults: [{ trigger, action: stepped(draft) }, ...some(draft, 0, 1, () => at(draft, any(draft)))], ...chance.hit(0.6) && slowly(draft).leaning }
 }
 
-/** An answer that takes longer than a lease. */
-function slowly ({ chance, leaseMs, upstreamTimeoutMs }: Draft): Partial<Schedule> {
-  return chance.hit(0.6) ? { script: [{ kind: 'answer', status: 201, means: 'keep', afterMs: chance.whole(Math.min(leaseMs, upstreamTimeoutMs - 1), upstreamTimeoutMs) }] } : {}
+/** An answer that takes longer than a lease, where the upstream has so long, and something that is over shortly before it comes. */
+function slowly ({ chance, leaseMs, upstreamTimeoutMs }: Draft): { readonly forMs: number, readonly leaning: Partial<Schedule> } {
+  const afterMs = chance.whole(Math.min(1.3 * leaseMs, upstreamTimeoutMs / 2), upstreamTimeoutMs - 100)
+  const forMs = chance.whole(Math.min(leaseMs, afterMs / 2), Math.min(LATE_MS_MAX, afterMs))
+  return { forMs, leaning: { script: [{ kind: 'answer', status: 201, means: 'keep', afterMs }], poolMs: [] } }
 }
 
 /** No longer than a statement may be on its way (P6). */
-function hung ({ chance, leaseMs }: Draft): Action {
-  return { kind: 'hang', forMs: Math.min(LATE_MS_MAX, chance.weighted([[2, chance.whole(100, leaseMs)], [4, chance.whole(leaseMs, 3 * leaseMs)]])), shows: chance.hit(0.6), promoted: chance.hit(0.5) }
+function hung (draft: Draft): Extract<Action, { kind: 'hang' }> {
+  const { chance, leaseMs } = draft
+  return { kind: 'hang', forMs: chance.weighted([[1, chance.whole(100, leaseMs)], [2, slowly(draft).forMs]]), shows: chance.hit(0.6), promoted: chance.hit(0.5) }
 }
 
 function hang (draft: Draft): Leaning {
   const { chance } = draft
-  const trigger: Trigger = { kind: 'call', gateway: gatewayOf(draft), operation: chance.one(['insert', 'send', 'settle', 'take']), nth: 1, moment: chance.one(MOMENTS) }
-  return { faults: [{ trigger, action: hung(draft) }, ...some(draft, 0, 1, () => at(draft, any(draft)))], ...slowly(draft) }
+  const gateway = gatewayOf(draft)
+  const trigger = { kind: 'call', gateway, operation: chance.weighted([[2, 'insert'], [5, 'send'], [5, 'settle'], [1, 'take']]), nth: 1, moment: chance.one(['call', 'applied'] as const) } as const
+  const { forMs, leaning } = slowly(draft)
+  const faults: Fault[] = [{ trigger, action: { ...hung(draft), ...trigger.operation === 'send' && { forMs } } }, ...some(draft, 0, 1, () => at(draft, any(draft)))]
+  return { faults, ...(trigger.operation === 'send' || chance.hit(0.3)) && leaning, ...beside(draft, gateway) }
+}
+
+/** Who asks again and again at another gateway keeps its contact with an arbiter that is only read, and finds a lease over before any sweeper does. */
+function beside ({ chance, longestLeaseMs, gateways }: Draft, gateway: number): Partial<Schedule> {
+  if (gateways === 1 || chance.hit(0.3)) return {}
+  const client = { key: 'k-0', scope: 'Bearer a', body: 'one', roams: false, leavesAfterMs: [null, null], retryMs: 50 } as const
+  const startsAtMs = longestLeaseMs + 100
+  return { redis: chance.hit(0.3), clients: [{ ...client, startsAtMs, gateway, triesMax: 12 }, { ...client, startsAtMs: startsAtMs + 20, gateway: (gateway + 1) % gateways, triesMax: 150 }] }
 }
 
 /** The database is fine, and its owner lives. */
 function rowLock (draft: Draft): Leaning {
-  const { chance, leaseMs } = draft
-  const trigger: Trigger = { kind: 'call', gateway: gatewayOf(draft), operation: 'send', nth: chance.weighted([[4, 1], [1, 2]]), moment: 'applied' }
-  return { faults: [{ trigger, action: { kind: 'row-lock', forMs: Math.min(LATE_MS_MAX, chance.whole(leaseMs, 3 * leaseMs)) } }], ...slowly(draft) }
+  const gateway = gatewayOf(draft)
+  const trigger: Trigger = { kind: 'call', gateway, operation: 'send', nth: 1, moment: 'applied' }
+  const { forMs, leaning } = slowly(draft)
+  return { faults: [{ trigger, action: { kind: 'row-lock', forMs } }], ...leaning, ...beside(draft, gateway) }
 }
 
 /** Kept, deleted, asked for again; then Redis comes back as it was before the delete, and somebody asks once more. */
