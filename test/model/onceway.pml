@@ -666,7 +666,7 @@ telling:
     :: came == STORED && out == COMPLETED ->
          if :: x == answer && state == COMPLETED && !past && mylife == life -> recent[g] = x :: else fi;
          if :: mylife == life -> tell(x) :: else fi
-    :: came == FENCED && state == COMPLETED && !past && mylife == life -> tell(answer); unlock(tok); goto next
+    :: came == FENCED && state == COMPLETED && !past && mylife == life && DURABLE -> tell(answer); unlock(tok); goto next
     :: else -> unlock(tok); goto next
     fi
   }
