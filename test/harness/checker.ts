@@ -183,6 +183,20 @@ function * nothingAfterAStoredAnswer (view: View): Generator<Finding> {
   }
 }
 
+/** P10, for whoever knows when lives begin: who asks after a new one has begun gets nothing of the one before it. */
+export function staleReplays (history: History): Finding[] {
+  const asked = new Map<string, number>()
+  history.events.forEach((event, place) => { if (event.kind === 'asked') asked.set(event.call, place) })
+  return Array.from(livesOf(history)).filter(([, { length }]) => length > 1).flatMap(([record, lives]) => history.events.flatMap(event => {
+    if (event.kind !== 'told' || !isStored(event.told)) return []
+    const { execution } = event.told
+    const own = lives.findIndex(({ sendings }) => sendings.some(sent => sent.execution === execution))
+    const next = own === -1 ? undefined : lives[own + 1]?.claims[0]
+    const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
+    return stale ? [{ record, detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
+  }))
+}
+
 // ---------------------------------------------------------------- I5, I6: whose answer, and to what
 
 function * answersStayInTheirScope (view: View): Generator<Finding> {

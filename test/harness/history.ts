@@ -10,9 +10,9 @@ import type { RawHeaders, RecordState, SettledState } from '../../src/core/recor
 /**
  * What a client was told, in the words that the invariants know. `stored`: the upstream's answer, called stored.
  * `given`: the upstream's answer, and nothing said of its being stored. `tombstone`: executed, and never shown (again).
- * `unsent`: told that nothing was sent. `duplicate`: mode drop, told that it went through before.
+ * `unsent`: told that nothing was sent. `duplicate`: mode drop, told that it went through before. `accepted`: it is in an inbox.
  */
-export type ToldKind = 'stored' | 'replayed' | 'given' | 'tombstone' | 'in-flight' | 'unknown' | 'mismatch' | 'unsent' | 'duplicate'
+export type ToldKind = 'stored' | 'replayed' | 'given' | 'tombstone' | 'in-flight' | 'unknown' | 'mismatch' | 'unsent' | 'duplicate' | 'accepted'
 
 export interface Told {
   readonly kind: ToldKind

@@ -4,7 +4,7 @@
  */
 import { livesOf } from '../harness/history.ts'
 import type { EventOf, History } from '../harness/history.ts'
-import { violationsOf } from '../harness/checker.ts'
+import { staleReplays, violationsOf } from '../harness/checker.ts'
 import type { Run } from './run.ts'
 import type { Schedule } from './schedule.ts'
 
@@ -18,28 +18,13 @@ export interface Wrong {
 export function wrongsOf (schedule: Schedule, { history, done, wronged, trouble }: Pick<Run, 'history' | 'done' | 'wronged' | 'trouble'>): Wrong[] {
   return [
     ...violationsOf(history).map(({ invariant, detail }) => ({ rule: invariant, detail })),
-    ...staleReplays(history),
+    ...staleReplays(history).map(({ detail }) => ({ rule: 'P10', detail })),
     ...unknownUnsent(schedule, history),
     ...doneTwice(schedule, history, done),
     ...pagesKept(schedule, history),
     ...wronged.map(detail => ({ rule: 'E2b', detail })),
     ...trouble.map(detail => ({ rule: 'trouble', detail }))
   ]
-}
-
-/** P10: who asks after a new life has begun gets nothing of the one before it. */
-function staleReplays (history: History): Wrong[] {
-  const asked = new Map<string, number>()
-  history.events.forEach((event, place) => { if (event.kind === 'asked') asked.set(event.call, place) })
-  const lives = Array.from(livesOf(history).values()).filter(({ length }) => length > 1)
-  return lives.flatMap(of => history.events.flatMap(event => {
-    if (event.kind !== 'told' || (event.told.kind !== 'replayed' && event.told.kind !== 'stored')) return []
-    const { execution } = event.told
-    const own = of.findIndex(({ sendings }) => sendings.some(sent => sent.execution === execution))
-    const next = own === -1 ? undefined : of[own + 1]?.claims[0]
-    const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
-    return stale ? [{ rule: 'P10', detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
-  }))
 }
 
 /**
