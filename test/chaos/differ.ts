@@ -22,7 +22,10 @@ interface Variant {
 
 const USUAL: Variant = { leaseMs: LEASE_MS, answerWithinMs: ANSWER_WITHIN_MS, responseBytesMax: RESPONSE_BYTES_MAX, fingerprint: null, wait: 'hold', accepts: false }
 
-/** The first is every other run's. No lease is shorter than its: a running process takes no such configuration. */
+/**
+ * The first is every other run's. A running process takes no lease that is shorter than all that it was started with: `probe`
+ * has the shortest in every one of them.
+ */
 export const VARIANTS: readonly Variant[] = [
   USUAL,
   { ...USUAL, leaseMs: 1.5 * LEASE_MS, fingerprint: '{ of: [method, target, body], body: bytes }', accepts: true },
@@ -49,7 +52,7 @@ export function routeTextOf (route: ChaosRoute, number: number): string {
   return `  - name: ${name}
     match: { path: "/${name}/*" }
     upstream: ${upstream}
-    idempotency: { scope: credential, lease: ${leaseMs}ms, ${accepts && name === SWITCHED.name ? '' : `answerWithin: ${answerWithinMs}ms, `}retention: 24h, keep: { responseBytesMax: ${responseBytesMax}B }${more}${asked}${unknown}${mode} }`
+    idempotency: { scope: credential, lease: ${name === 'probe' ? LEASE_MS : leaseMs}ms, ${accepts && name === SWITCHED.name ? '' : `answerWithin: ${answerWithinMs}ms, `}retention: 24h, keep: { responseBytesMax: ${responseBytesMax}B }${more}${asked}${unknown}${mode} }`
 }
 
 // ---------------------------------------------------------------- for the judge
