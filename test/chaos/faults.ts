@@ -82,8 +82,8 @@ export const FAULTS = {
   'pgbouncer-stall': shape('pgbouncer', false, 2, 300, 3_000),
   'postgres-promote': shape('postgres', false, 3, 50, 1_000),
   // Commits hang while it is read: for longer than a lease; and then the standby has none of it.
-  'postgres-standby-stall': shape('postgres', false, 3, 500, 6_000),
-  'postgres-standby-stall-promote': shape('postgres', false, 2, 500, 4_000),
+  'postgres-standby-stall': shape('postgres', false, 3, 500, 8_000),
+  'postgres-standby-stall-promote': shape('postgres', false, 2, 1_000, 9_000),
   // Long enough for the sentinels to promote the replica, and too short.
   'redis-failover-kill': shape('redis', false, 2, 200, 4_000),
   'redis-failover-pause': shape('redis', false, 2, 200, 4_000),
