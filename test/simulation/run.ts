@@ -127,7 +127,7 @@ class Simulation {
     this.#records = carriedBy(this.#arbiter, { ...records, lapse: async order => this.#lapse(records, order) })
     this.#redis = new SimulatedRedis(this.#timeline)
     this.#books = new Books({ chance: new Chance(seed, BOOKS_STREAM), lagMaxMs: schedule.lagMaxMs, workMaxMs: upstreamTimeoutMs, begunAtMs: record => this.#begunAtMs(record) })
-    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#calm ? QUICK : schedule.script[turn - 1] ?? QUICK, this.#books)
+    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#behaviour(turn), this.#books)
     this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, routes: this.#taken, seats: this.#seats, trouble: this.#trouble })
     this.#faults = new Faults({ timeline: this.#timeline, reach: this.#reach, network: this.#network, arbiter: this.#arbiter, redis: this.#redis, keeper: this.#keeper, living: this.#living, trouble: this.#trouble, seats: this.#seats, variants: this.#variants, configurations: variants.length, start: number => this.#start(number) })
   }
@@ -155,6 +155,12 @@ class Simulation {
     this.#reach.read(this.#keeper.events)
     const { done } = this.#books
     return { history: this.#history(rows), done, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
+  }
+
+  #behaviour (turn: number): Behaviour {
+    const behaviour = this.#calm ? QUICK : this.#schedule.script[turn - 1] ?? QUICK
+    if (behaviour.kind === 'page') this.#reach.turns.add('page of a hop')
+    return behaviour
   }
 
   // -------------------------------------------------------------- processes
