@@ -30,6 +30,15 @@ create function chaos.note (r onceway.records, gone boolean) returns void langua
   values (extract(epoch from clock_timestamp()) * 1000, gone, r.id, r.state, r.owner, r.attempt, r.settled_by,
           extract(epoch from r.expires_at - r.settled_at) * 1000, r.instance, r.status, r.headers, r.body)
 $$;
+-- An operator's delete: at the moment that it takes effect.
+create function chaos.on_shorten () returns trigger language plpgsql as $$ begin
+  insert into chaos.audit (at, gone, id, state, owner, attempt, instance)
+  values (extract(epoch from new.expires_at) * 1000, true, new.id, new.state, new.owner, new.attempt, new.instance);
+  return null;
+end $$;
+create trigger chaos_shorten after update on onceway.records for each row
+  when (new.expires_at < old.expires_at and new.settled_at = old.settled_at and new.state = old.state and new.owner = old.owner)
+  execute function chaos.on_shorten();
 ${triggersOn('onceway.records', 'new.state <> old.state or new.owner <> old.owner or new.attempt <> old.attempt or new.settled_at is distinct from old.settled_at')}
 `
 

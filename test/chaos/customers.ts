@@ -46,7 +46,7 @@ const REMEMBERED = 1_000
 const AT_ONCE = 48
 
 /** What ends a client's trying. An unknown outcome does where it stays unknown. */
-const FINAL: ReadonlySet<string> = new Set(['stored', 'replayed', 'tombstone', 'mismatch', 'duplicate'])
+const FINAL: ReadonlySet<string> = new Set(['stored', 'replayed', 'tombstone', 'mismatch', 'duplicate', 'accepted'])
 const UNKNOWNS_MAX = 2
 
 export class Customers {

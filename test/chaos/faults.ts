@@ -21,6 +21,8 @@ export const FAULTS = {
   'gateway-freeze-short': shape('gateway', true, 2, 200, 1_500),
   'gateway-freeze-long': shape('gateway', true, 2, 2_500, 5_000),
   'gateway-term': shape('gateway', true, 2, 0, 300),
+  // Dealt where gateways differ.
+  'gateway-reload': shape('gateway', true, 0, 0, 0),
   // Longer than the lease of an inbox's worker; dealt where a run asks for it.
   'gateway-freeze-lease': shape('gateway', true, 0, 16_000, 19_000),
 
@@ -30,6 +32,8 @@ export const FAULTS = {
   'redis-out-of-memory': shape('redis', false, 1, 300, 2_500),
   'redis-evict': shape('redis', false, 1, 500, 3_000),
   'redis-stall': shape('redis', false, 1, 200, 2_500),
+  // As it stood before an operator's delete, two leases ago.
+  'redis-snapshot': shape('redis', false, 0, 2_500, 4_000),
 
   'postgres-kill': shape('postgres', false, 1, 50, 1_000),
   'postgres-quit': shape('postgres', false, 1, 50, 1_000),
@@ -52,6 +56,7 @@ export const FAULTS = {
   'upstream-503': shape('answers', false, 1, 300, 2_500),
   'upstream-504': shape('answers', false, 1, 300, 2_500),
   'upstream-extra': shape('answers', false, 2, 300, 2_500),
+  'upstream-page': shape('answers', false, 0, 300, 2_500),
 
   'client-link-delay': shape('client-link', true, 1, 300, 2_500),
   'client-link-cut': shape('client-link', true, 2, 0, 0),
@@ -78,6 +83,9 @@ export const FAULTS = {
   'postgres-promote': shape('postgres', false, 3, 50, 1_000),
   // Beyond E6's three seconds too: who settles again finds his own row before it is lost.
   'postgres-forget-cancelled': shape('postgres', false, 2, 500, 4_500),
+  // Commits hang while it is read: for longer than a lease; and then the standby has none of it.
+  'postgres-standby-stall': shape('postgres', false, 3, 500, 8_000),
+  'postgres-standby-stall-promote': shape('postgres', false, 2, 1_000, 9_000),
   // Long enough for the sentinels to promote the replica, and too short.
   'redis-failover-kill': shape('redis', false, 2, 200, 4_000),
   'redis-failover-pause': shape('redis', false, 2, 200, 4_000),

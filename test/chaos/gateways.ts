@@ -8,6 +8,7 @@ import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { atExit } from '../harness/exit.ts'
+import type { Configured } from './differ.ts'
 import { pause } from './stores.ts'
 
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
@@ -17,7 +18,8 @@ export interface SeatOptions {
   readonly name: string
   /** Of this run; config, log and the embedded store's directory go there. */
   readonly directory: string
-  readonly config: string
+  /** Those that it may have; it begins with the first. */
+  readonly configs: readonly string[]
   /** A break of test/broken, or null for the gateway as it is. */
   readonly broken: string | null
   /** Its process listens there now. */
@@ -45,6 +47,8 @@ const TERM_MS_MAX = 60_000
 
 export class Seat {
   readonly incarnations: Incarnation[] = []
+  /** Which configuration it had from when on. */
+  readonly configured: Configured[] = []
   readonly log: string
   readonly #options: SeatOptions
   #child: ChildProcess | null = null
@@ -55,8 +59,26 @@ export class Seat {
   constructor (options: SeatOptions) {
     this.#options = options
     this.log = join(options.directory, `${options.name}.log`)
-    writeFileSync(this.configFile, options.config)
+    this.#write(0)
     writeFileSync(this.log, '')
+  }
+
+  /** Whoever starts from now on has this one. */
+  configure (variant: number): void {
+    this.#write(variant)
+  }
+
+  /** SIGHUP. */
+  reload (variant: number): void {
+    this.#write(variant)
+    this.#child?.kill('SIGHUP')
+  }
+
+  #write (variant: number): void {
+    const config = this.#options.configs[variant]
+    if (config === undefined) return
+    writeFileSync(this.configFile, config)
+    this.configured.push({ fromMs: Date.now(), variant })
   }
 
   get name (): string { return this.#options.name }

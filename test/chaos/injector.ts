@@ -19,6 +19,13 @@ export interface Parts {
     readonly misbehave: (how: Misbehaviour, share: number) => Promise<void>
     readonly behaveAgain: (how: Misbehaviour) => Promise<void>
   }
+  /** Where gateways differ. */
+  readonly differ?: {
+    /** The configuration that a process is to have next. */
+    readonly variantOf: (force: number) => number
+    /** An operator deletes some records; resolves with what asks for them once more, each time that it is called. */
+    readonly deletes: () => Promise<() => Promise<void>>
+  }
 }
 
 export interface Injected { readonly kind: FaultKind, readonly gateway: number, readonly fromMs: number, untilMs: number | null }
@@ -74,8 +81,10 @@ export class Injector {
     }
   }
 
-  async #bringToGateway ({ gateway, forMs }: PlannedFault, what: string): Promise<void> {
-    const seat = this.#parts.seats[gateway] as Seat
+  async #bringToGateway ({ gateway, forMs, force }: PlannedFault, what: string): Promise<void> {
+    const { seats, differ } = this.#parts
+    const seat = seats[gateway] as Seat
+    if (what === 'reload') return seat.reload(differ?.variantOf(force) ?? 0)
     if (what.startsWith('freeze')) {
       seat.freeze()
       await pause(forMs)
@@ -83,6 +92,7 @@ export class Injector {
     }
     if (what === 'kill') await seat.kill()
     else await seat.terminate()
+    if (differ !== undefined) seat.configure(differ.variantOf(force))
     await pause(forMs)
     await seat.start()
   }
@@ -95,6 +105,7 @@ export class Injector {
         await stores.redis.kill()
         await pause(forMs)
         return stores.redis.restart()
+      case 'snapshot': return this.#comesBackOld(forMs)
       case 'stall':
         stores.redis.pause()
         await pause(forMs)
@@ -103,6 +114,18 @@ export class Injector {
       case 'out-of-memory': return during(forMs, async () => redisSays(stores, ['config', 'set', 'maxmemory', 1]), async () => redisSays(stores, ['config', 'set', 'maxmemory', 0]))
       default: return during(forMs, async () => evictUnderPressure(stores), async () => redisSays(stores, ['config', 'set', 'maxmemory', 0], ['config', 'set', 'maxmemory-policy', 'noeviction']))
     }
+  }
+
+  async #comesBackOld (forMs: number): Promise<void> {
+    const { stores, differ } = this.#parts
+    await redisSays(stores, ['save'])
+    const ask = await differ?.deletes()
+    // The deletes take effect, and what was deleted is done anew.
+    await pause(forMs)
+    await ask?.()
+    await stores.redis.kill()
+    await stores.redis.restart()
+    await ask?.()
   }
 
   async #bringToPostgres ({ forMs }: PlannedFault, what: string): Promise<void> {

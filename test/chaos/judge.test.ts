@@ -5,8 +5,10 @@ import { printOf } from '../harness/history.ts'
 import type { HistoryEvent, Told } from '../harness/history.ts'
 import type { Written } from './audit.ts'
 import type { Incarnation } from './gateways.ts'
+import { unknownAt } from './differ.ts'
 import { judge } from './judge.ts'
 import type { Evidence } from './judge.ts'
+import { routeNamed } from './routes.ts'
 import type { Executed } from './witness.ts'
 
 const PRINT = printOf(201, [], Buffer.from('one'))
@@ -107,4 +109,31 @@ test('an answer of another caller\'s record breaks I5', () => {
 
 test('a row that stays claimed breaks I9, one that a living process abandoned breaks P6', () => {
   assert.deepEqual(found({ claimed: [written(0, 'claimed', 1)], abandoned: [written(0, 'indeterminate', 1)] }), ['I9', 'P6'])
+})
+
+test('a key that is a message as well was executed only if that freed it', () => {
+  const asked: HistoryEvent = { kind: 'asked', atMs: 0, call: 'c', record: 'r', scope: 's', asked: '/switch/things body' }
+  const settled = (state: Written['state']) => found({ events: [asked], audit: [written(1, 'claimed', 1), written(2, state, 1)], accepted: new Set(['r']) })
+  assert.deepEqual(settled('completed'), ['N5'])
+  assert.deepEqual(settled('indeterminate'), ['N5'])
+  assert.deepEqual(settled('released'), [])
+  assert.deepEqual(found({ events: [asked], accepted: new Set(['r']) }), [])
+})
+
+test('after a delete a new life begins, and nothing of the one before is replayed in it', () => {
+  const request = (call: string, atMs: number): HistoryEvent => ({ kind: 'asked', atMs, call, record: 'r', scope: 's', asked: '/hold/things body' })
+  const hold = (execution: number, atMs: number, call: string) => ({ ...executed(execution, atMs, call, 1), target: '/hold/things' })
+  const parts = {
+    witnessed: [hold(1, 2, 'a'), { execution: 1, repliedMs: 3, status: 201 }, hold(2, 1_002, 'b'), { execution: 2, repliedMs: 1_003, status: 201 }],
+    audit: [written(1, 'claimed', 1), written(4, 'completed', 1), written(900, 'completed', 1, { gone: true }), written(1_001, 'claimed', 1, { owner: 'other' }), written(1_004, 'completed', 1, { owner: 'other' })]
+  }
+  const stale = told('c', 1_101, { kind: 'replayed', print: PRINT, execution: 1 })
+  assert.deepEqual(found({ ...parts, events: [request('a', 0), request('b', 1_000), request('c', 1_100)] }), ['I8', 'I8', 'I8'])
+  assert.ok(found({ ...parts, events: [request('a', 0), request('b', 1_000), request('c', 1_100), stale] }).includes('P10'))
+})
+
+test('what may be sent again is what a configuration said that the gateway may have had', () => {
+  const wait = (atMs: number) => unknownAt(routeNamed('wait'), [{ fromMs: 0, variant: 0 }, { fromMs: 50_000, variant: 2 }, { fromMs: 90_000, variant: 0 }], atMs)
+  assert.deepEqual([wait(1), wait(50_001), wait(96_000), wait(98_000)], ['hold', 'retry', 'retry', 'hold'])
+  assert.equal(unknownAt(routeNamed('hold'), [{ fromMs: 0, variant: 2 }], 1), 'hold')
 })

@@ -3,11 +3,13 @@
  * record, and the checker's sentences are asked of each. Also what only a run with real processes can show: how long an
  * answer took, and whether a live process left a claim to its lease without having sent anything. Pure.
  */
-import { violationsOf } from '../harness/checker.ts'
+import { staleReplays, violationsOf } from '../harness/checker.ts'
 import type { Violation } from '../harness/checker.ts'
-import type { FinalRow, HistoryEvent, Rules } from '../harness/history.ts'
+import type { FinalRow, History, HistoryEvent, Rules } from '../harness/history.ts'
 import { eventOf } from './audit.ts'
 import type { Written } from './audit.ts'
+import { unknownAt } from './differ.ts'
+import type { Configured } from './differ.ts'
 import { judgeDrop } from './judge-drop.ts'
 import type { DropRule } from './judge-drop.ts'
 import type { Incarnation } from './gateways.ts'
@@ -17,8 +19,11 @@ import type { ChaosRoute } from './routes.ts'
 import type { Stamp } from './stamps.ts'
 import type { Executed, Replied, WitnessLine } from './witness.ts'
 
-/** P6: no numbered invariant, and the same promise: "not known" is never said of what was not sent by somebody who lives. */
-export interface Found extends Omit<Violation, 'invariant'> { readonly invariant: Violation['invariant'] | 'P6' | DropRule }
+/**
+ * P6: no numbered invariant, and the same promise: "not known" is never said of what was not sent by somebody who lives. P10:
+ * nothing of a life that is over is replayed. N5: a key is executed or accepted.
+ */
+export interface Found extends Omit<Violation, 'invariant'> { readonly invariant: Violation['invariant'] | 'P6' | 'P10' | 'N5' | DropRule }
 
 export interface Evidence {
   readonly events: readonly HistoryEvent[]
@@ -30,6 +35,10 @@ export interface Evidence {
   readonly abandoned: readonly Written[]
   /** Per gateway, by its name. */
   readonly incarnations: ReadonlyMap<string, readonly Incarnation[]>
+  /** Which configurations it had, and from when on; absent: always the first. */
+  readonly configured?: ReadonlyMap<string, readonly Configured[]>
+  /** Records whose key is a message's too. */
+  readonly accepted?: ReadonlySet<string>
   /** Which gateway each call went to. */
   readonly gatewayOf: (call: string) => string
   readonly endedAtMs: number
@@ -63,7 +72,8 @@ export function judge (evidence: Evidence): Judgement {
   for (const group of componentsOf(byRecord, sendings.recordOf)) {
     const [first = ''] = group
     const route = routeOfRecord(byRecord.get(first) ?? [])
-    if (route.drop === undefined) found.push(...judgeGroup(evidence, group, byRecord))
+    if (route.switches === true) found.push(...executedAndAccepted(evidence, group, byRecord))
+    else if (route.drop === undefined) found.push(...judgeGroup(evidence, group, byRecord))
     else found.push(...judgeDrops(route, group, byRecord, sendings.woken, doubled))
   }
   found.push(...tooLate(evidence))
@@ -96,7 +106,9 @@ function sendingsOf ({ witnessed, stamps, audit, incarnations }: Evidence): Send
     const seenAtMs = stamp?.atMs ?? line.atMs
     const woken = stamp !== undefined && wasWoken(incarnations.get(stamp.from) ?? [], seenAtMs)
     if (woken) justWoken.add(line.execution)
-    const claimedAtMs = claims.get(`${line.record} ${line.attempt}`)?.[0]?.atMs
+    const own = claims.get(`${line.record} ${line.attempt}`)
+    // Where a delete has begun a new life there is more than one of this attempt.
+    const claimedAtMs = (own?.findLast(({ atMs }) => atMs <= seenAtMs + 1) ?? own?.[0])?.atMs
     const atMs = placed(seenAtMs, woken, claimedAtMs)
     if (woken && (claims.get(`${line.record} ${line.attempt + 1}`)?.[0]?.atMs ?? Infinity) < seenAtMs) excused++
     events.push({ kind: 'sent', atMs, execution: line.execution, call: line.call, record: line.record, attempt: line.attempt, scope: line.scope, asked: askedOf(route, line.target, line.body) })
@@ -121,7 +133,9 @@ function routeOf ({ target }: Executed): ChaosRoute {
   return routeNamed(target.split('/')[1] ?? '')
 }
 
-function repliedOf ({ execution, repliedMs, status }: Replied, route: ChaosRoute | undefined): HistoryEvent {
+function repliedOf ({ execution, repliedMs, status, page }: Replied, route: ChaosRoute | undefined): HistoryEvent {
+  // What a hop says is nobody's word, but to a relay, which is told to go on until it succeeds.
+  if (page === true) return { kind: 'replied', atMs: repliedMs, execution, means: route?.profile === 'relay' ? 'release' : 'unknown' }
   return { kind: 'replied', atMs: repliedMs, execution, means: route === undefined ? 'keep' : meaningOf(status, route) }
 }
 
@@ -168,7 +182,27 @@ function judgeGroup (evidence: Evidence, records: ReadonlySet<string>, byRecord:
   const events = Array.from(records).flatMap(record => byRecord.get(record) ?? [])
   if (records.size > 1) events.sort((one, other) => one.atMs - other.atMs)
   const rows = rowsOf(evidence).filter(records)
-  return violationsOf({ events, rows, endedAtMs: evidence.endedAtMs, watched: true, rulesOf: () => rulesOf(events) })
+  const history: History = { events, rows, endedAtMs: evidence.endedAtMs, watched: true, rulesOf: () => rulesOf(events), unknownOf: unknownIn(evidence, events) }
+  return [...violationsOf(history), ...staleReplays(history).map((finding): Found => ({ invariant: 'P10', ...finding }))]
+}
+
+/** What the gateways that a call could have been taken by said of unknown outcomes. */
+function unknownIn ({ configured, gatewayOf }: Evidence, events: readonly HistoryEvent[]): NonNullable<History['unknownOf']> {
+  const calls = new Map(events.filter(event => event.kind === 'asked').map(event => [event.call, event]))
+  return call => {
+    const asked = calls.get(call)
+    const route = routeNamed(asked?.asked.split('/')[1] ?? 'hold')
+    return unknownAt(route, configured?.get(gatewayOf(call)) ?? [], asked?.atMs ?? 0)
+  }
+}
+
+/** On the route that executes here and accepts there. What was executed and freed its key may be accepted. */
+function executedAndAccepted ({ accepted }: Evidence, records: ReadonlySet<string>, byRecord: ReadonlyMap<string, readonly HistoryEvent[]>): Found[] {
+  return Array.from(records).filter(record => accepted?.has(record) === true).flatMap(record => {
+    const last = byRecord.get(record)?.findLast(event => event.kind === 'claimed' || event.kind === 'settled')
+    const free = last === undefined || (last.kind === 'settled' && last.outcome === 'released')
+    return free ? [] : [{ invariant: 'N5', record, detail: `record ${record.slice(0, 8)} was executed (${last.kind === 'settled' ? last.outcome : 'claimed'}), and its key was accepted` }]
+  })
 }
 
 function judgeDrops (route: ChaosRoute, records: ReadonlySet<string>, byRecord: ReadonlyMap<string, readonly HistoryEvent[]>, woken: ReadonlySet<number>, doubled: Map<string, number>): Found[] {

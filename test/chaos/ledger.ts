@@ -77,7 +77,9 @@ export class Ledger {
 function toldOn (target: string, answer: WireAnswer): Told | string {
   const told = toldBy(answer)
   if (typeof told === 'string') return told
-  const drops = routeNamed(target.split(/[/?]/)[1] ?? '').drop !== undefined
+  const { drop, switches } = routeNamed(target.split(/[/?]/)[1] ?? '')
+  if (told.kind === 'accepted' && switches !== true) return 'accepted on a route without an inbox'
+  const drops = drop !== undefined
   const strange = drops ? ['replayed', 'tombstone', 'mismatch'].includes(told.kind) : told.kind === 'duplicate'
   return strange ? `${told.kind} on a route that ${drops ? 'drops' : 'does not drop'}` : told
 }

@@ -1,7 +1,7 @@
 /**
  * `npm run chaos -- --seed N --seconds N --gateways N --json FILE`: a run, printed; exit 1 on any violation. With
  * `--seeds 1..10` one run per seed, and `--report FILE` writes them down. `--topology NAME`: other stores than one of each
- * (topologies/). `--mode inbox --messages N`: accepted and delivered, instead of executed (inbox/). Decides nothing about right and wrong.
+ * (topologies/). `--differ`: gateways with different configurations, which change (differ.ts). `--mode inbox --messages N`: accepted and delivered, instead of executed (inbox/). Decides nothing about right and wrong.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -22,6 +22,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '60' },
     gateways: { type: 'string', default: '2' },
     topology: { type: 'string', default: 'plain' },
+    differ: { type: 'boolean', default: false },
     json: { type: 'string' },
     report: { type: 'string' }
   }
@@ -57,7 +58,7 @@ for (const seed of seeds) {
     console.log(printedInbox(result))
     inboxes.push(result)
   } else {
-    const result = await runChaos({ seed, seconds, gateways, topology })
+    const result = await runChaos({ seed, seconds, gateways, topology, differ: values.differ })
     console.log(printed(result))
     enforced.push(result)
   }

@@ -8,6 +8,7 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { PAGES } from '../crash/pages.ts'
 import { servePart } from './child.ts'
 import { Random } from './random.ts'
 import { UPSTREAM_TIMEOUT_MS } from './routes.ts'
@@ -36,7 +37,7 @@ export interface Upstream<Line> {
   /** Resolves when it is on the disk. */
   readonly keep: (came: Came, book: SyncedFile<Line>) => Promise<void>
   /** What is noted of an answer that is whole. */
-  readonly replied: (number: number, atMs: number, status: number) => Line
+  readonly replied: (number: number, atMs: number, status: number, isPage?: true) => Line
   /** Of an answer that nothing is wrong with. */
   readonly goodStatus: (came: Came, random: Random) => number
   readonly answer: (came: Came, status: number) => Answer
@@ -145,6 +146,7 @@ class Misbehaving<Line> {
       case 'late': return this.#afterwards(this.#own.lateMs(this.#random), came, response)
       case 'too-late': return this.#afterwards(UPSTREAM_TIMEOUT_MS + this.#random.between(300, 2_000), came, response)
       case 'extra': return this.#answerTwice(came)
+      case 'page': return this.#answerAsAHop(came, response)
       case '429':
       case '500':
       case '502':
@@ -169,6 +171,14 @@ class Misbehaving<Line> {
     const [body, extra] = [`{"execution":${number}}`, '{"execution":-1}']
     this.#noteReply(number, 201)
     socket.write(`${head('201 Created', body.length)}${body}${head('200 OK', extra.length)}${extra}`)
+  }
+
+  /** It is done, and a hop does not know it. */
+  async #answerAsAHop (came: Came, response: ServerResponse): Promise<void> {
+    const { status, headers, body } = this.#random.pick(PAGES.filter(({ reached }) => reached === 'perhaps'))
+    this.#book.note(this.#own.replied(came.number, Date.now(), status, true))
+    response.writeHead(status, [...headers, 'Content-Length', String(Buffer.byteLength(body))])
+    await new Promise<void>(resolve => { response.end(body, () => { resolve() }) })
   }
 
   async #answer (came: Came, response: ServerResponse, status: number): Promise<void> {

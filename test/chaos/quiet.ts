@@ -9,7 +9,7 @@ import { LEASE_MS, UPSTREAM_TIMEOUT_MS } from './routes.ts'
 import { pause } from './stores.ts'
 
 /** Hard end (upstream.timeout and twenty seconds for the settle), a lease, E2b's lease, a sweep; and the machine's share. */
-const HARD_END_MS = UPSTREAM_TIMEOUT_MS + 20_000 + 3 * LEASE_MS + 3_000
+const HARD_END_MS = UPSTREAM_TIMEOUT_MS + 20_000 + 3_000
 /** A token in doubt is released at once, and once more when its statement cannot be on its way any longer. */
 const RELEASED_AGAIN_MS = 14_000
 const LOOK_MS = 250
@@ -23,20 +23,25 @@ export interface Quiet {
 
 export interface Looking {
   readonly database: string
+  /** The longest of any gateway. */
+  readonly leaseMs?: number
   readonly stamps: () => Promise<readonly Stamp[]>
   /** This process has lived to this moment. */
   readonly isAlive: (instance: string) => boolean
   readonly callsOf: (records: readonly string[]) => ReadonlyMap<string, ReadonlySet<string>>
 }
 
+const LEASES = 3
+
 /** `waits`: for doubtful tokens too, which takes many seconds; the faults must have been mended just now. */
 export async function becomeQuiet (looking: Looking, waits: boolean): Promise<Quiet> {
   const startedAt = performance.now()
+  const { leaseMs = LEASE_MS } = looking
   for (;;) {
     const claimed = await readRows(looking.database, 'state = \'claimed\'')
     const abandoned = await abandonedRows(looking)
     const passedMs = performance.now() - startedAt
-    const over = passedMs > HARD_END_MS || (claimed.length === 0 && (!waits || passedMs > RELEASED_AGAIN_MS))
+    const over = passedMs > HARD_END_MS + LEASES * leaseMs || (claimed.length === 0 && (!waits || passedMs > RELEASED_AGAIN_MS))
     if (over || (claimed.length === 0 && abandoned.length === 0)) return { claimed, abandoned }
     await pause(LOOK_MS)
   }

@@ -15,6 +15,8 @@ export interface ChaosRoute {
   readonly upstream: 'wide' | 'narrow'
   /** Mode drop, and where its marks are. Absent: mode enforce. */
   readonly drop?: 'database' | 'redis'
+  /** Executes under some configurations and accepts under others (differ.ts). */
+  readonly switches?: true
   /** More of its `idempotency` block. */
   readonly more: string
 }
@@ -40,6 +42,9 @@ export const ROUTES: readonly ChaosRoute[] = [
   dropping('drop-redis', 'redis', 6)
 ]
 
+/** Only where gateways differ. */
+export const SWITCHED: ChaosRoute = { name: 'switch', unknown: 'retry', profile: 'relay', comparesBody: true, weight: 25, upstream: 'wide', switches: true, more: ', profile: relay, fingerprint: { of: [method, target, body], body: bytes }' }
+
 export const LEASE_MS = 2_000
 export const ANSWER_WITHIN_MS = 3_000
 export const CLAIM_TIMEOUT_MS = 1_000
@@ -49,7 +54,7 @@ export const RETENTION_MS = 24 * 3_600_000
 export const RESPONSE_BYTES_MAX = 16_384
 
 export function routeNamed (name: string): ChaosRoute {
-  const found = ROUTES.find(each => each.name === name)
+  const found = name === SWITCHED.name ? SWITCHED : ROUTES.find(each => each.name === name)
   if (found === undefined) throw new Error(`there is no route ${name}`)
   return found
 }
@@ -72,8 +77,13 @@ export interface GatewayConfig {
   readonly connections: number
 }
 
+/** One configuration, which all gateways have. */
 export function configOf (config: GatewayConfig): string {
-  return configWith(config, { wide: 64, narrow: config.connections }, ROUTES.map(routeText))
+  return configWith(config, upstreamsOf(config), ROUTES.map(routeText))
+}
+
+export function upstreamsOf ({ connections }: GatewayConfig): Readonly<Record<string, number>> {
+  return { wide: 64, narrow: connections }
 }
 
 /** What is the same in every mode. `upstreams`: the connections of each. */

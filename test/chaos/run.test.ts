@@ -10,6 +10,8 @@ import { absentFrom } from './topologies/topologies.ts'
 const SEED = 2
 /** Enough to deal most kinds of faults once. */
 const SECONDS = 40
+/** One deck. */
+const DIFFERING_SECONDS = 10
 /** Of some forty: a slow machine may not come to all that is dealt. */
 const KINDS_LEAST = 28
 const ABSENT: ReadonlySet<string> = absentFrom('plain')
@@ -28,5 +30,14 @@ describe('under faults of every kind', needs('own postgres', 'own redis'), () =>
     assert.deepEqual(Object.keys(result.told), TOLD)
     assert.ok((result.probed.completed ?? 0) > 0, 'the upstream was asked, and knew')
     assert.ok(result.executions > 0 && result.keys > 0 && result.requests > result.keys)
+  })
+
+  test('nor where gateways have different configurations, which change under requests, and Redis comes back as it once was', { timeout: 200_000 }, async t => {
+    const cards = { 'gateway-reload': 5, 'gateway-term': 1, 'gateway-kill': 1, 'redis-snapshot': 1, 'upstream-page': 2, 'gateway-freeze-long': 1, 'postgres-link-black-hole': 1 }
+    const result = await runChaos({ seed: SEED, seconds: DIFFERING_SECONDS, gateways: 2, differ: true, emphasis: { cards } })
+    t.diagnostic(printed({ ...result, violations: [] }))
+    assert.equal(result.violations.length, 0, printed(result))
+    assert.ok((result.faults['gateway-reload'] ?? 0) > 0 && (result.faults['redis-snapshot'] ?? 0) > 0, Object.keys(result.faults).join(', '))
+    assert.ok((result.told.accepted ?? 0) > 0 && (result.told.stored ?? 0) > 0, 'the same route accepts and executes')
   })
 })

@@ -2,24 +2,28 @@
  * One chaos run: a world, its customers, the seed's faults for so many seconds; then everything is mended, everybody asks
  * once more, and the whole is judged. Gives back what is printed; prints nothing.
  */
+import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { installAudit, readAudit, readRows } from './audit.ts'
+import { installAudit, readAudit, readRows, withClient } from './audit.ts'
 import { counted, sorted } from './counts.ts'
 import type { Counts } from './counts.ts'
 import { Customers, HABITS } from './customers.ts'
 import type { Habits } from './customers.ts'
+import { DIFFERING_CARDS, DIFFERING_ROUTES, LONGEST_LEASE_MS, routeTextOf, variantOf, VARIANTS } from './differ.ts'
+import { FAULT_KINDS, FAULTS } from './faults.ts'
 import type { FaultKind } from './faults.ts'
 import { Injector } from './injector.ts'
 import { judge } from './judge.ts'
 import type { Evidence, Found } from './judge.ts'
 import { Ledger } from './ledger.ts'
 import type { Wish } from './ledger.ts'
+import { deleteSome } from './operator.ts'
 import { planOf } from './plan.ts'
 import type { PlannedFault } from './plan.ts'
 import { becomeQuiet } from './quiet.ts'
 import type { Quiet } from './quiet.ts'
 import { Random } from './random.ts'
-import { configOf } from './routes.ts'
+import { configOf, configWith, upstreamsOf } from './routes.ts'
 import type { Stamp } from './stamps.ts'
 import { faultLine, loggedAbout, toldFrom } from './story.ts'
 import type { TopologyName } from './topologies/topologies.ts'
@@ -36,6 +40,8 @@ export interface ChaosOptions {
   /** Absent: plain, one Postgres and one Redis. */
   readonly topology?: TopologyName
   readonly emphasis?: Emphasis
+  /** Gateways with different configurations, which change (differ.ts). */
+  readonly differ?: boolean
   readonly broken?: string
 }
 
@@ -81,14 +87,17 @@ export interface ShownViolation extends Omit<Found, 'invariant'> {
   readonly history: readonly string[]
 }
 
-const ENFORCE: Mode = { upstream: './witness-process.ts', configOf, installAudit }
+const ENFORCE: Mode = { upstream: './witness-process.ts', configsOf: config => [configOf(config)], installAudit }
+const DIFFERING: Mode = { ...ENFORCE, configsOf: config => VARIANTS.map((_, number) => configWith(config, upstreamsOf(config), DIFFERING_ROUTES.map(route => routeTextOf(route, number)))) }
+/** What every run is dealt, and more. */
+const DIFFERING_DECK: NonNullable<Emphasis['cards']> = Object.fromEntries(FAULT_KINDS.map(kind => [kind, DIFFERING_CARDS[kind] ?? FAULTS[kind].cards]))
 const PAUSE_MS = 650
 const NARROW = 6
 
 export async function runChaos (options: ChaosOptions): Promise<ChaosResult> {
-  const { seed, gateways, topology = 'plain', emphasis = {}, broken = null } = options
+  const { seed, gateways, topology = 'plain', emphasis = {}, differ = false, broken = null } = options
   const fillsDisk = emphasis.plan === undefined && (emphasis.cards === undefined || emphasis.cards['postgres-disk-full'] !== undefined)
-  return inWorld({ mode: ENFORCE, seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk }, async world => new Run(options, world).run())
+  return inWorld({ mode: differ ? DIFFERING : ENFORCE, seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk }, async world => new Run(options, world).run())
 }
 
 class Run {
@@ -103,13 +112,15 @@ class Run {
     this.#options = options
     this.#world = world
     this.#random = new Random(options.seed)
-    this.#customers = new Customers(world.doors, this.#ledger, this.#random.fork('customers'), { ...HABITS, ...options.emphasis?.habits })
-    this.#injector = new Injector(world)
+    const differs = options.differ === true
+    const habits = { ...HABITS, ...differs && { routes: Object.fromEntries(DIFFERING_ROUTES.map(({ name, weight }) => [name, weight])) }, ...options.emphasis?.habits }
+    this.#customers = new Customers(world.doors, this.#ledger, this.#random.fork('customers'), habits)
+    this.#injector = new Injector({ ...world, ...differs && { differ: { variantOf, deletes: async () => this.#deletes() } } })
   }
 
   async run (): Promise<ChaosResult> {
-    const { seconds, gateways, emphasis = {} } = this.#options
-    const { cards, lengths, pauseMs = PAUSE_MS } = emphasis
+    const { seconds, gateways, emphasis = {}, differ = false } = this.#options
+    const { cards = differ ? DIFFERING_DECK : undefined, lengths, pauseMs = PAUSE_MS } = emphasis
     const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds, gateways, pauseMs, without: this.#world.absent, ...cards === undefined ? {} : { cards }, ...lengths === undefined ? {} : { lengths } })
     const coming = this.#customers.come()
     const startedAt = performance.now()
@@ -125,6 +136,13 @@ class Run {
     return this.#result(evidence)
   }
 
+  /** Whoever wanted them asks again when he is told to. */
+  async #deletes (): Promise<() => Promise<void>> {
+    const deleted = new Set(await deleteSome(this.#world.stores.database, this.#world.operatorFile))
+    const wishes = finalWishes(this.#ledger.wishes.filter(({ record }) => deleted.has(record)))
+    return async () => this.#customers.askFinally(wishes)
+  }
+
   // -------------------------------------------------------------- what is left behind
 
   async #quiet (waits: boolean): Promise<Quiet> {
@@ -132,6 +150,7 @@ class Run {
     const alive = new Set(seats.map(seat => seat.incarnations.at(-1)).filter(each => each?.untilMs === null).map(each => `${hostname()}-${each?.pid}`))
     return becomeQuiet({
       database: stores.database,
+      ...this.#options.differ === true && { leaseMs: LONGEST_LEASE_MS },
       stamps: async () => this.#stamps(),
       isAlive: instance => alive.has(instance),
       callsOf: records => this.#callsOf(new Set(records))
@@ -167,9 +186,15 @@ class Run {
       claimed,
       abandoned: abandoned.filter(row => !this.#mayHaveBeenLost(row, audit)),
       incarnations: new Map(seats.map(({ name, incarnations }) => [name, incarnations])),
+      configured: new Map(seats.map(({ name, configured }) => [name, configured])),
+      accepted: await this.#accepted(),
       gatewayOf: call => `gateway-${this.#ledger.doors.get(call) ?? 0}`,
       endedAtMs: Date.now()
     }
+  }
+
+  async #accepted (): Promise<Set<string>> {
+    return withClient(this.#world.stores.database, async client => new Set((await client.query<{ id: Buffer }>('select id from onceway.messages')).rows.map(({ id }) => id.toString('base64url'))))
   }
 
   /** Bytes that were sent into a connection at the moment of its cut are seen by nobody. */
@@ -207,7 +232,8 @@ class Run {
 
   /** No invariant's sentence, and never right: a process that ended by itself, an answer that nothing allows. */
   #troubles (): ShownViolation[] {
-    const troubles = [...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange]
+    const refused = this.#world.seats.filter(({ log }) => readFileSync(log, 'utf8').includes('configuration not reloaded')).map(({ name }) => `${name} did not take a configuration`)
+    const troubles = [...refused, ...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange]
     return troubles.map(detail => ({ invariant: 'run', record: '', detail, seed: this.#options.seed, history: [] }))
   }
 

@@ -21,6 +21,7 @@ export function toldBy (answer: WireAnswer): Told | string {
     case 'released':
     case 'unprotected':
     case 'indeterminate': return ofUpstream('given', answer)
+    case 'accepted': return own('accepted')
     case 'consumed': return own('tombstone')
     case 'duplicate': return own('duplicate')
     default: return `an answer ${answer.status} with Idempotency-Status ${status ?? 'missing'}`

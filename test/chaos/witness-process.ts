@@ -27,7 +27,7 @@ serveMisbehaving<WitnessLine>({
     if (!NOT_DONE.has(misbehaviour)) books.set(sent.record, number)
   },
 
-  replied: (execution, repliedMs, status) => ({ execution, repliedMs, status }),
+  replied: (execution, repliedMs, status, isPage) => ({ execution, repliedMs, status, ...isPage === true && { page: true } }),
 
   goodStatus: () => 201,
 

@@ -1,7 +1,7 @@
 /** What the witness upstream writes down, and in which ways it can misbehave. Shapes and the reading of its file. */
 import { readFileSync } from 'node:fs'
 
-export type Misbehaviour = 'reset-before' | 'reset-after' | 'half' | 'garbage' | 'never' | 'late' | 'too-late' | 'extra' | '429' | '500' | '502' | '503' | '504'
+export type Misbehaviour = 'reset-before' | 'reset-after' | 'half' | 'garbage' | 'never' | 'late' | 'too-late' | 'extra' | 'page' | '429' | '500' | '502' | '503' | '504'
 
 /** How long it takes: `slow`, so that executions queue and are joined; `slower`, so that they outlast outages. */
 export type Pace = 'usual' | 'slow' | 'slower'
@@ -23,7 +23,8 @@ export interface Executed extends Sent {
   readonly body: string
 }
 
-export interface Replied { readonly execution: number, readonly repliedMs: number, readonly status: number }
+/** `page`: a hop said it, after it was executed. */
+export interface Replied { readonly execution: number, readonly repliedMs: number, readonly status: number, readonly page?: true }
 
 export type WitnessLine = Executed | Replied
 

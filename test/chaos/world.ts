@@ -2,7 +2,7 @@
  * Everything that a run is made of, in the order in which it must be there: stores, witness, network, gateways, doors for
  * the clients; and taken down again. Nothing here is judged or broken.
  */
-import { rmSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeDirectory } from '../harness/directory.ts'
 import { Door } from './asking.ts'
@@ -31,6 +31,8 @@ export interface World {
   readonly doors: readonly Door[]
   readonly witnessFile: string
   readonly stampsFile: string
+  /** A configuration for the command line, past every proxy. */
+  readonly operatorFile: string
   readonly trouble: string[]
   /** Kinds that are not dealt here. */
   readonly absent: ReadonlySet<FaultKind>
@@ -45,7 +47,8 @@ export interface World {
 export interface Mode {
   /** The upstream's file, as child.ts starts it. */
   readonly upstream: string
-  readonly configOf: (config: GatewayConfig) => string
+  /** The configurations that a gateway may have; it begins with the first. */
+  readonly configsOf: (config: GatewayConfig) => readonly string[]
   /** The tables are there by then: the first gateway has made them. */
   readonly installAudit: (database: string) => Promise<void>
 }
@@ -75,7 +78,7 @@ export async function inWorld<Result> (options: WorldOptions, work: (world: Worl
 
 async function startWorld (options: WorldOptions): Promise<World> {
   const directory = makeDirectory('chaos')
-  const [witnessFile, stampsFile] = [join(directory.path, 'witness.jsonl'), join(directory.path, 'stamps.jsonl')]
+  const [witnessFile, stampsFile, operatorFile] = [join(directory.path, 'witness.jsonl'), join(directory.path, 'stamps.jsonl'), join(directory.path, 'operator.yaml')]
   const witness = startPart<Witness>(options.mode.upstream, [witnessFile, String(options.seed), options.pace])
   const network = startPart<Network>('./network-process.ts', [stampsFile])
   const stores = await TOPOLOGIES[options.topology].start(options.fillsDisk)
@@ -98,6 +101,7 @@ async function startWorld (options: WorldOptions): Promise<World> {
     await Promise.allSettled([...seats.map(async seat => seat.kill()), ...ends.map(async end => end())])
     throw error
   }
+  writeFileSync(operatorFile, options.mode.configsOf({ database: stores.database, prepared: stores.prepared, redis: stores.redisAt ?? `url: "${stores.redis.url}"`, upstream: `http://127.0.0.1:${upstreamPort}`, connections: 1 })[0] ?? '')
   const absent = absentFrom(options.topology)
   const without: Record<string, string> = { ...TOPOLOGIES[options.topology].without }
   if (typeof stores.disk === 'string') {
@@ -112,6 +116,7 @@ async function startWorld (options: WorldOptions): Promise<World> {
     doors,
     witnessFile,
     stampsFile,
+    operatorFile,
     trouble,
     absent,
     without,
@@ -148,7 +153,7 @@ async function seatOf (number: number, { options, directory, stores, network, up
     name,
     directory,
     broken: options.broken,
-    config: options.mode.configOf({ database: database.href, prepared: stores.prepared, redis: stores.redisAt ?? `url: "redis://127.0.0.1:${redisPort}/0"`, upstream: `http://127.0.0.1:${upstream}`, connections: options.connections }),
+    configs: options.mode.configsOf({ database: database.href, prepared: stores.prepared, redis: stores.redisAt ?? `url: "redis://127.0.0.1:${redisPort}/0"`, upstream: `http://127.0.0.1:${upstream}`, connections: options.connections }),
     onListening: async port => ask.aim(nameOf('client', number), port),
     onTrouble: what => { trouble.push(what) }
   })

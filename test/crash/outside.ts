@@ -12,6 +12,7 @@ import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../s
 import { printOf } from '../harness/history.ts'
 import type { HistoryEvent, Told } from '../harness/history.ts'
 import type { Timeline } from '../harness/timeline.ts'
+import type { Page } from './pages.ts'
 
 // ---------------------------------------------------------------- the upstream
 
@@ -24,6 +25,8 @@ export type Behaviour =
   | { readonly kind: 'refuse' }
   /** Executed, and the connection breaks instead of an answer. */
   | { readonly kind: 'break', readonly afterMs: number }
+  /** A hop answers (pages.ts); `done`: executed all the same. */
+  | { readonly kind: 'page', readonly page: Page, readonly done: boolean, readonly afterMs: number }
   | { readonly kind: 'silence' }
 
 /** What it keeps of what it did, for who asks later. */
@@ -116,13 +119,20 @@ export class SimulatedUpstream implements Upstream {
     if (behaviour.kind === 'silence') return
     this.#timeline.after(behaviour.afterMs, () => {
       if (behaviour.kind === 'break') return tell({ kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
-      this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: behaviour.kind === 'stream' ? 'keep' : behaviour.means })
+      this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: meansOf(behaviour) })
       if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]), over: Promise.resolve(null) })
+      if (behaviour.kind === 'page') return tell({ kind: 'answer', answer: { status: behaviour.page.status, headers: behaviour.page.headers, body: Buffer.from(behaviour.page.body) } })
       const answer: Answer = { status: behaviour.status, headers, body }
       this.answers.set(execution, answer)
       tell({ kind: 'answer', answer })
     })
   }
+}
+
+/** A page says nothing of the truth: if nothing was done, freeing the key is as right as not knowing. */
+function meansOf (behaviour: Extract<Behaviour, { kind: 'answer' | 'stream' | 'page' }>): Disposition {
+  if (behaviour.kind === 'page') return behaviour.done ? 'unknown' : 'release'
+  return behaviour.kind === 'stream' ? 'keep' : behaviour.means
 }
 
 /** Some that are kept, repeated ones among them, and some that are not. */

@@ -8,10 +8,11 @@ import type { Lapsed, RecordStore, SettleResult } from '../../src/ports.ts'
 import { printOf } from '../harness/history.ts'
 import type { HistoryEvent } from '../harness/history.ts'
 
-/** `owners`: who claimed which record last; outlives the store's closing. */
-export function watched (records: RecordStore, owners: Map<string, Claim>, note: (event: HistoryEvent) => void, nowMs: () => number): RecordStore {
-  /** Records that were settled since they were claimed: a claim under the same owner is then another one. */
-  const settled = new Set<string>()
+/**
+ * `owners`: who claimed which record last; outlives the store's closing. `settled`: records that were settled since they were
+ * claimed: a claim under the same owner is then another one.
+ */
+export function watched (records: RecordStore, owners: Map<string, Claim>, note: (event: HistoryEvent) => void, nowMs: () => number, settled = new Set<string>()): RecordStore {
   const noteClaim = (claim: Claim, attempt: number): void => {
     const record = nameOf(claim.id)
     const known = owners.get(record)

@@ -101,8 +101,9 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
   for (const life of view.lives) {
     yield * sentUnclaimed(view, life)
     const bound = life.sendings.find(({ execution }) => view.replies.get(execution)?.means !== 'release')
-    const again = bound === undefined ? undefined : life.sendings.find(({ place }) => place > bound.place && !releasedByHand(life, bound.place, place))
-    if (again !== undefined && view.rules(life).unknown !== 'retry') {
+    const mayRetry = ({ call }: Placed<'sent'>): boolean => (view.history.unknownOf?.(call) ?? view.rules(life).unknown) === 'retry'
+    const again = bound === undefined ? undefined : life.sendings.find(sent => sent.place > bound.place && !releasedByHand(life, bound.place, sent.place) && !mayRetry(sent))
+    if (again !== undefined) {
       yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound?.execution}, which did not end as released` }
     }
   }
@@ -180,6 +181,20 @@ function * nothingAfterAStoredAnswer (view: View): Generator<Finding> {
     const later = told === undefined ? undefined : [...life.claims, ...life.sendings].find(({ place }) => place > told.place)
     if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: ${later.kind} with attempt ${later.attempt} after call ${told?.call} had been told ${told?.kind}` }
   }
+}
+
+/** P10, for whoever knows when lives begin: who asks after a new one has begun gets nothing of the one before it. */
+export function staleReplays (history: History): Finding[] {
+  const asked = new Map<string, number>()
+  history.events.forEach((event, place) => { if (event.kind === 'asked') asked.set(event.call, place) })
+  return Array.from(livesOf(history)).filter(([, { length }]) => length > 1).flatMap(([record, lives]) => history.events.flatMap(event => {
+    if (event.kind !== 'told' || !isStored(event.told)) return []
+    const { execution } = event.told
+    const own = lives.findIndex(({ sendings }) => sendings.some(sent => sent.execution === execution))
+    const next = own === -1 ? undefined : lives[own + 1]?.claims[0]
+    const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
+    return stale ? [{ record, detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
+  }))
 }
 
 // ---------------------------------------------------------------- I5, I6: whose answer, and to what

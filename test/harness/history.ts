@@ -10,9 +10,9 @@ import type { RawHeaders, RecordState, SettledState } from '../../src/core/recor
 /**
  * What a client was told, in the words that the invariants know. `stored`: the upstream's answer, called stored.
  * `given`: the upstream's answer, and nothing said of its being stored. `tombstone`: executed, and never shown (again).
- * `unsent`: told that nothing was sent. `duplicate`: mode drop, told that it went through before.
+ * `unsent`: told that nothing was sent. `duplicate`: mode drop, told that it went through before. `accepted`: it is in an inbox.
  */
-export type ToldKind = 'stored' | 'replayed' | 'given' | 'tombstone' | 'in-flight' | 'unknown' | 'mismatch' | 'unsent' | 'duplicate'
+export type ToldKind = 'stored' | 'replayed' | 'given' | 'tombstone' | 'in-flight' | 'unknown' | 'mismatch' | 'unsent' | 'duplicate' | 'accepted'
 
 export interface Told {
   readonly kind: ToldKind
@@ -63,6 +63,8 @@ export interface History {
   /** The store was watched, even if nothing was written. Absent: it was if the events tell of writes. */
   readonly watched?: boolean
   readonly rulesOf: (record: string) => Rules
+  /** What the configuration said that took this call. Absent: the same as all others. */
+  readonly unknownOf?: (call: string) => UnknownPolicy
 }
 
 /** An event and its place in the whole history. */

@@ -8,6 +8,8 @@
  *            CRASHES gateways that die, STALLS processes stopped (or cut off) for longer than a lease, LOST statements whose
  *            reply does not come, GHOSTS of those that are carried out later, OUTAGES of the arbiter, REDIS losses of all that
  *            Redis holds (or one request that cannot reach it), MUTE questions that the upstream does not answer
+ *            HANGS of the commits: nothing is acknowledged, what was written can be seen, and is there afterwards or is not; LOCKS of the
+ *            row by somebody else; STEPS of the arbiter's clock, by which leases and retentions are over that are not
  * OPERATOR   how often he resolves by hand; MISTAKEN 1: he may release what was done
  * EXPIRY     how often a retention ends
  * POISON     1: the answer is content that the store can never take
@@ -65,6 +67,15 @@
 #ifndef POISON
 #define POISON 0
 #endif
+#ifndef HANGS
+#define HANGS 0
+#endif
+#ifndef LOCKS
+#define LOCKS 0
+#endif
+#ifndef STEPS
+#define STEPS 0
+#endif
 #ifndef FROZEN
 #define FROZEN 0
 #endif
@@ -110,6 +121,30 @@ bool down;                      /* the arbiter cannot be reached */
 bool dark;                      /* less than one lease of contact lies behind everybody (E2b) */
 mtype sending = UNSENT;
 bool unseen;                    /* done, and the upstream does not find it yet */
+#if HANGS
+bool hung;                      /* no commit is acknowledged */
+mtype wasState, wasBy;          /* what is durable: the row when that began */
+byte wasOwner, wasAttempt, wasAnswer;
+bool wasQuiet;
+bool again;                     /* a claim that is not durable has forgotten what became of the sending before it (checked, not used) */
+byte hangs = HANGS;
+#define HUNG hung
+#else
+#define HUNG false
+#endif
+#if LOCKS
+bool locked;                    /* somebody holds the row */
+byte locks = LOCKS;
+#define LOCKED locked
+#else
+#define LOCKED false
+#endif
+#if STEPS
+bool early;                     /* the arbiter's clock says that the lease, or the retention, is over, and it is not */
+bool knows[2] = { true, true }; /* has trusted the time since before the step: what is early is not over for it */
+bool warned;                    /* everybody has been told */
+byte steps = STEPS;
+#endif
 byte ghost, ghostSeen, ghostSeenAttempt;   /* a claim on its way: insert, or take of what was seen */
 
 byte crashes = CRASHES, stalls = STALLS, lost = LOST, ghosts = GHOSTS, outages = OUTAGES, losses = REDIS;
@@ -134,7 +169,7 @@ bool vouched;                   /* he said that nothing had happened, and that w
 /* Never true. An assertion names with one of these what it holds, so that pan says which one failed. */
 bool I1_at_most_once, I2_attempts_grow, I2_one_lease, I3_one_answer, I4_nothing_after_the_answer, I7_completed_stays;
 bool I8_unsent_is_unsent, I9_nothing_stays_claimed, I10_released_is_unsent, P10_own_lock, E2b_the_living_keep_their_lease;
-bool late_answer_counts, forgotten_stays_forgotten, unknown_only_if_sent, probe_resolves;
+bool nothing_ends_early, what_is_told_is_durable, late_answer_counts, forgotten_stays_forgotten, unknown_only_if_sent, probe_resolves;
 
 #define AT(t)       (((t) - 1) % 2)
 #define ANSWER(l,a) ((l) * 8 + (a))
@@ -168,10 +203,42 @@ bool late_answer_counts, forgotten_stays_forgotten, unknown_only_if_sent, probe_
 #else
 #define BY_MYSELF (by == OWNER || by == LEASE)
 #endif
+#if STEPS
+#define EARLY_FOR(g) (early && !knows[g] && !warned)
+#define NOBODY_KNOWS (!knows[0] && !knows[1] && !warned)
+#define IN_TIME      early = 0
+#else
+#define EARLY_FOR(g) false
+#define NOBODY_KNOWS true
+#define IN_TIME      skip
+#endif
+/* What is called over by somebody, and is not: of a lease, of a retention. */
+#ifdef M_CLOCK_BELIEVED
+#define LEASE_EARLY(g) early
+#else
+#define LEASE_EARLY(g) EARLY_FOR(g)
+#endif
+#ifdef M_RETENTION_BELIEVED
+#define PAST_EARLY(g) early
+#else
+#define PAST_EARLY(g) EARLY_FOR(g)
+#endif
+#define SOME_LEASE_EARLY (LEASE_EARLY(0) || LEASE_EARLY(1))
+#define SOME_PAST_EARLY  (PAST_EARLY(0) || PAST_EARLY(1))
 #ifdef M_LAPSE_AS_SEEN
 #define STILL_OVER true
 #else
-#define STILL_OVER (!lease)
+#define STILL_OVER (!lease || SOME_LEASE_EARLY)
+#endif
+/* An acknowledged write of the row. Whoever only reads needs less. */
+#define CAN_WRITE (!down && !HUNG && !LOCKED)
+/* Carried out, and nobody hears of it: a reply is lost, or the commit hangs until its caller gives up. */
+#define UNHEARD   (!down && !LOCKED && (lost > 0 || HUNG))
+#define LOSE      if :: HUNG :: !HUNG -> lost-- fi
+#ifdef M_UNVOUCHED
+#define DURABLE true
+#else
+#define DURABLE (!HUNG)
 #endif
 #ifdef M_LAPSE_IN_THE_DARK
 #define IN_CONTACT true
@@ -222,13 +289,13 @@ inline new_life () { NOBODY_VOUCHED; life++; shown = 0; newest = 0; sending = UN
 #endif
 
 inline claimed_row (t, n) {
-  state = CLAIMED; owner = t; attempt = n; by = NOBODY; answer = 0; lease = 1; past = 0; quiet = 0;
+  state = CLAIMED; owner = t; attempt = n; by = NOBODY; answer = 0; lease = 1; past = 0; quiet = 0; IN_TIME;
   FORGET_ASKING
 }
 
 inline settled_row (o, x, hand) {
   assert(I7_completed_stays || state != COMPLETED);
-  state = o; by = hand; answer = x; lease = 0; past = 0; quiet = 0;
+  state = o; by = hand; answer = x; lease = 0; past = 0; quiet = 0; IN_TIME;
   FORGET_ASKING;
 #if POLICY == PROBE
   if :: o == INDET -> due = 1 :: else fi
@@ -248,6 +315,11 @@ inline insert (t) {
   fi
 }
 
+#if HANGS
+#define SENT_BEFORE again = hung
+#else
+#define SENT_BEFORE skip
+#endif
 /* claim_take: compare-and-set on what was seen */
 #ifdef M_ATTEMPT_KEPT
 #define NEXT_ATTEMPT attempt
@@ -261,10 +333,12 @@ inline insert (t) {
 #endif
 inline take (t, seenT, seenN) {
   if
-  :: state != NONE && state != CLAIMED && owner == seenT && attempt == seenN && past -> new_life(); claimed_row(t, 1)
-  :: state != NONE && MAY_TAKE && owner == seenT && attempt == seenN && !past ->
+  :: state != NONE && state != CLAIMED && owner == seenT && attempt == seenN && (past || SOME_PAST_EARLY) ->
+       assert(nothing_ends_early || past || NOBODY_KNOWS);                          /* what was kept is kept to its end */
+       new_life(); claimed_row(t, 1)
+  :: state != NONE && MAY_TAKE && owner == seenT && attempt == seenN && !past && !SOME_PAST_EARLY ->
        assert(I7_completed_stays || state != COMPLETED);
-       if :: sending == REFUSED || sending == GONE -> sending = UNSENT :: else fi;
+       if :: sending == REFUSED || sending == GONE -> sending = UNSENT; SENT_BEFORE :: else fi;
        claimed_row(t, NEXT_ATTEMPT)
   :: else
   fi
@@ -274,7 +348,7 @@ inline take (t, seenT, seenN) {
 inline lapse () {
   if
   :: state == CLAIMED && STILL_OVER ->
-       assert(E2b_the_living_keep_their_lease || !WELL(owner));                                 /* nobody's lease is lapsed who lives and could renew it */
+       assert(E2b_the_living_keep_their_lease || !WELL(owner) || (SOME_LEASE_EARLY && NOBODY_KNOWS));                                 /* nobody's lease is lapsed who lives and could renew it */
        settled_row(INDET, 0, LEASE)
   :: else
   fi
@@ -321,9 +395,17 @@ inline tell (x) {
   shown = x
 }
 
+/* Whoever starts hears of a doubt before he serves; he cannot know better. */
+#if !STEPS
+#define BEGINS_ANEW(g) skip
+#elif defined(M_DOUBT_UNHEARD)
+#define BEGINS_ANEW(g) knows[g] = !early
+#else
+#define BEGINS_ANEW(g) knows[g] = (!early || knows[1 - g] || warned)
+#endif
 inline dies (g) {
   crashes--; token[g] = 0; belief[g] = 0; stalled[g] = 0; renews[g] = 0; exchange[g] = 0; recent[g] = 0;
-  unsent[g] = 0; unsentAttempt[g] = 0; holds[g] = 0
+  unsent[g] = 0; unsentAttempt[g] = 0; holds[g] = 0; BEGINS_ANEW(g)
 }
 #define CRASH :: atomic { crashes > 0 -> dies(g); goto next }
 
@@ -362,6 +444,8 @@ inline draw () {
 }
 
 /* =============================================================== a gateway: the requests of one key, one after another */
+
+#define NOT_PAST (!past && !PAST_EARLY(g))
 
 proctype Gateway (byte g; byte reqs) {
   byte tok, n, seen, seenN, x, mylife;
@@ -406,22 +490,22 @@ handling:  /* the process's own memory, then Redis */
 
 adopt:
   if
-  :: atomic { !down -> settle(seen, seenN, COMPLETED, x, came); unlock(seen);
+  :: atomic { CAN_WRITE -> settle(seen, seenN, COMPLETED, x, came); unlock(seen);
        if
        :: came == STORED -> if :: x == answer && state == COMPLETED && !past -> tell(x) :: else fi; goto next
        :: else -> seen = 0; seenN = 0; x = 0; came = NOBODY
        fi }
-  :: atomic { lost > 0 -> lost--; settle(seen, seenN, COMPLETED, x, came); goto next }         /* given, called unsettled */
-  :: atomic { lost > 0 || down -> if :: lost > 0 -> lost-- :: else fi; goto next }
+  :: atomic { UNHEARD -> LOSE; settle(seen, seenN, COMPLETED, x, came); goto next }            /* given, called unsettled */
+  :: atomic { lost > 0 || down || HUNG || LOCKED -> if :: lost > 0 && !HUNG && !LOCKED -> lost-- :: else fi; goto next }
   CRASH
   fi;
 
 claim:
   if
-  :: atomic { !down -> lease_begins(g);
+  :: atomic { !down && (state != NONE || !HUNG) -> lease_begins(g);
        if :: state == NONE -> insert(tok); n = 1; goto won :: else -> goto look fi }
-  :: atomic { !down && lost > 0 -> lost--; lease_begins(g); insert(tok); n = 1; doubted = 1; goto doubt }
-  :: atomic { !down && lost > 0 -> lost--; lease_begins(g); n = 1; doubted = 1; goto doubt }
+  :: atomic { UNHEARD -> LOSE; lease_begins(g); insert(tok); n = 1; doubted = 1; goto doubt }
+  :: atomic { UNHEARD -> LOSE; lease_begins(g); n = 1; doubted = 1; goto doubt }
   :: atomic { !down && lost > 0 && ghosts > 0 -> lost--; ghosts--; lease_begins(g); ghost = tok; n = 1; doubted = 1; goto doubt }
   :: atomic { down && MAY_LEAVE -> unlock(tok); leave(); goto next }                          /* 503, nothing was sent */
   CRASH
@@ -433,17 +517,18 @@ look:
        n = 0;
        if
        :: state == NONE -> goto claim
-       :: past && state != CLAIMED -> seen = owner; seenN = attempt; n = 1; goto taking
+       :: (past || PAST_EARLY(g)) && state != NONE && state != CLAIMED -> seen = owner; seenN = attempt; n = 1; goto taking
        :: state == CLAIMED && owner == tok -> n = attempt; goto doubt                         /* mine, and only read */
-       :: state == CLAIMED && owner != tok && !lease && IN_CONTACT -> goto lapsing
-       :: state == CLAIMED && owner != tok && (lease || !IN_CONTACT) ->
+       :: state == CLAIMED && owner != tok && (!lease || LEASE_EARLY(g)) && IN_CONTACT -> goto lapsing
+       :: state == CLAIMED && owner != tok && ((lease && !LEASE_EARLY(g)) || !IN_CONTACT) ->
             if :: redis == LOCK && rowner == tok && lease -> rowner = owner :: redis == LOCK && rowner == tok && !lease -> unlock(tok) :: else fi;
             goto next
-       :: !past && state == COMPLETED -> x = answer; mylife = life; goto replay
-       :: !past && state == RELEASED -> seen = owner; seenN = attempt; n = attempt + 1; goto taking
-       :: !past && state == INDET && OWN_FOUND -> goto redraw
-       :: !past && state == INDET && !OWN_FOUND && POLICY == RETRY -> seen = owner; seenN = attempt; n = attempt + 1; goto taking
-       :: !past && state == INDET && !OWN_FOUND && POLICY != RETRY -> unlock(tok); goto next   /* outcome unknown */
+       :: NOT_PAST && state == COMPLETED && DURABLE -> x = answer; mylife = life; goto replay
+       :: NOT_PAST && state == COMPLETED && !DURABLE -> unlock(tok); leave(); goto next           /* nobody has vouched for it in time */
+       :: NOT_PAST && state == RELEASED -> seen = owner; seenN = attempt; n = attempt + 1; goto taking
+       :: NOT_PAST && state == INDET && OWN_FOUND -> goto redraw
+       :: NOT_PAST && state == INDET && !OWN_FOUND && POLICY == RETRY -> seen = owner; seenN = attempt; n = attempt + 1; goto taking
+       :: NOT_PAST && state == INDET && !OWN_FOUND && POLICY != RETRY -> unlock(tok); goto next   /* outcome unknown */
        fi }
   :: atomic { down && MAY_LEAVE -> unlock(tok); leave(); goto next }
   CRASH
@@ -452,22 +537,22 @@ look:
 lapsing:
   if
 #ifdef M_LAPSE_ON_ITS_WAY
-  :: atomic { !down -> lapse(); goto claim }
+  :: atomic { CAN_WRITE -> lapse(); goto claim }
 #else
-  :: atomic { !down && IN_CONTACT -> lapse(); goto claim }
-  :: atomic { !down && !IN_CONTACT -> unlock(tok); goto next }
+  :: atomic { CAN_WRITE && IN_CONTACT -> lapse(); goto claim }
+  :: atomic { CAN_WRITE && !IN_CONTACT -> unlock(tok); goto next }
 #endif
-  :: atomic { down && MAY_LEAVE -> unlock(tok); leave(); goto next }
+  :: atomic { (down || HUNG || LOCKED) && MAY_LEAVE -> unlock(tok); leave(); goto next }
   CRASH
   fi;
 
 taking:
   if
-  :: atomic { !down && owner == seen && attempt == seenN -> lease_begins(g); take(tok, seen, seenN); seen = 0; seenN = 0;
+  :: atomic { CAN_WRITE && owner == seen && attempt == seenN -> lease_begins(g); take(tok, seen, seenN); seen = 0; seenN = 0;
        if :: state == CLAIMED && owner == tok -> n = attempt; goto won :: else -> n = 0; goto claim fi }
   :: atomic { !down && !(owner == seen && attempt == seenN) -> lease_begins(g); seen = 0; seenN = 0; n = 0; goto claim }
-  :: atomic { !down && lost > 0 -> lost--; lease_begins(g); take(tok, seen, seenN); seen = 0; seenN = 0; doubted = 1; goto doubt }
-  :: atomic { !down && lost > 0 -> lost--; lease_begins(g); seen = 0; seenN = 0; doubted = 1; goto doubt }
+  :: atomic { UNHEARD -> LOSE; lease_begins(g); take(tok, seen, seenN); seen = 0; seenN = 0; doubted = 1; goto doubt }
+  :: atomic { UNHEARD -> LOSE; lease_begins(g); seen = 0; seenN = 0; doubted = 1; goto doubt }
   :: atomic { !down && lost > 0 && ghosts > 0 -> lost--; ghosts--; lease_begins(g); ghost = tok; ghostSeen = seen; ghostSeenAttempt = seenN; seen = 0; seenN = 0; doubted = 1; goto doubt }
   :: atomic { down && MAY_LEAVE -> unlock(tok); leave(); goto next }
   CRASH
@@ -475,9 +560,9 @@ taking:
 
 redraw:
   if
-  :: atomic { !down -> settle(tok, attempt, RELEASED, 0, came); came = NOBODY; unlock(tok); holds[g] = 0; draw();
+  :: atomic { CAN_WRITE -> settle(tok, attempt, RELEASED, 0, came); came = NOBODY; unlock(tok); holds[g] = 0; draw();
        if :: redis == FREE -> redis = LOCK; rowner = tok; holds[g] = 1 :: else fi; goto claim }
-  :: atomic { (down || lost > 0) && unsent[g] == 0 -> if :: down :: else -> lost-- fi; give_up(tok, attempt); unlock(tok); goto next }
+  :: atomic { (down || HUNG || LOCKED || lost > 0) && unsent[g] == 0 -> if :: down || HUNG || LOCKED :: else -> lost-- fi; give_up(tok, attempt); unlock(tok); goto next }
   CRASH
   fi;
 
@@ -486,16 +571,16 @@ doubt:  /* confirmed by a write under the same token */
   atomic { if :: !down && state == CLAIMED && owner == tok -> n = attempt; goto won :: else -> unlock(tok); goto next fi };
 #else
   if
-  :: atomic { !down -> lease_begins(g);
+  :: atomic { !down && (state != NONE || !HUNG) && !((HUNG || LOCKED) && state == CLAIMED && owner == tok) -> lease_begins(g);
        if
        :: state == NONE -> insert(tok); n = 1; goto won
-       :: state == CLAIMED && owner == tok -> lease = 1; n = attempt; goto won
+       :: state == CLAIMED && owner == tok -> lease = 1; IN_TIME; n = attempt; goto won
        :: else -> goto look
        fi }
-  :: atomic { !down && lost > 0 && unsent[g] == 0 -> lost--;
-       if :: state == NONE -> insert(tok) :: state == CLAIMED && owner == tok -> lease = 1 :: else fi;
+  :: atomic { UNHEARD && unsent[g] == 0 -> LOSE;
+       if :: state == NONE -> insert(tok) :: state == CLAIMED && owner == tok -> lease = 1; IN_TIME :: else fi;
        give_up(tok, n); unlock(tok); goto next }
-  :: atomic { (down || lost > 0) && unsent[g] == 0 -> if :: down :: else -> lost-- fi; give_up(tok, n); unlock(tok); goto next }
+  :: atomic { (down || HUNG || LOCKED || lost > 0) && unsent[g] == 0 -> if :: down || HUNG || LOCKED :: else -> lost-- fi; give_up(tok, n); unlock(tok); goto next }
   CRASH
   fi;
 #endif
@@ -559,15 +644,18 @@ answered:
 
 settling:
   if
-  :: atomic { !down && !(POISON && out == COMPLETED) -> exchange[g] = 0; settle(tok, n, out, x, came) }
-  :: atomic { !down && POISON && out == COMPLETED -> exchange[g] = 0;
+  :: atomic { CAN_WRITE && !(POISON && out == COMPLETED) -> exchange[g] = 0; settle(tok, n, out, x, came) }
+#ifdef M_SETTLED_BY_READING
+  :: atomic { HUNG && out == COMPLETED && state == out && owner == tok && attempt == n && BY_MYSELF -> exchange[g] = 0; came = STORED }
+#endif
+  :: atomic { CAN_WRITE && POISON && out == COMPLETED -> exchange[g] = 0;
 #ifndef M_POISON_TRIED_AGAIN
        out = INDET; x = 0;
 #endif
        goto settling }
-  :: atomic { !down && lost > 0 -> lost--; exchange[g] = 0; settle(tok, n, out, x, came); came = NOBODY; goto unsettled }
-  :: atomic { lost > 0 -> lost--; exchange[g] = 0; goto unsettled }
-  :: atomic { down && !given -> exchange[g] = 0; goto unsettled }
+  :: atomic { UNHEARD -> LOSE; exchange[g] = 0; settle(tok, n, out, x, came); came = NOBODY; goto unsettled }
+  :: atomic { lost > 0 && !HUNG && !LOCKED -> lost--; exchange[g] = 0; goto unsettled }
+  :: atomic { (down || HUNG || LOCKED) && !given -> exchange[g] = 0; goto unsettled }
   CRASH
   fi;
 
@@ -578,7 +666,7 @@ telling:
     :: came == STORED && out == COMPLETED ->
          if :: x == answer && state == COMPLETED && !past && mylife == life -> recent[g] = x :: else fi;
          if :: mylife == life -> tell(x) :: else fi
-    :: came == FENCED && state == COMPLETED && !past && mylife == life -> tell(answer); unlock(tok); goto next
+    :: came == FENCED && state == COMPLETED && !past && mylife == life && DURABLE -> tell(answer); unlock(tok); goto next
     :: else -> unlock(tok); goto next
     fi
   }
@@ -611,7 +699,7 @@ proctype Releasing (byte g) {
   mtype came = NOBODY;
 end:
   do
-  :: atomic { unsent[g] != 0 && !down ->
+  :: atomic { unsent[g] != 0 && CAN_WRITE ->
 #ifndef M_ATTEMPT_GUESSED
        if :: owner == unsent[g] -> unsentAttempt[g] = attempt :: else fi;
 #endif
@@ -629,14 +717,14 @@ end:
 proctype Renewing () {
 end:
   do
-  :: atomic { renews[0] && !belief[0] && stalled[0] && !down ->
-       if :: state == CLAIMED && owner == token[0] -> lease = 1; belief[0] = 1; stalled[0] = 0 :: else -> renews[0] = 0 fi }
-  :: atomic { renews[1] && !belief[1] && stalled[1] && !down ->
-       if :: state == CLAIMED && owner == token[1] -> lease = 1; belief[1] = 1; stalled[1] = 0 :: else -> renews[1] = 0 fi }
-  :: atomic { dark && renews[0] && !stalled[0] && !down && (!belief[0] || (state == CLAIMED && owner == token[0] && !lease)) ->
-       if :: state == CLAIMED && owner == token[0] -> lease = 1; belief[0] = 1 :: else -> renews[0] = 0 fi }
-  :: atomic { dark && renews[1] && !stalled[1] && !down && (!belief[1] || (state == CLAIMED && owner == token[1] && !lease)) ->
-       if :: state == CLAIMED && owner == token[1] -> lease = 1; belief[1] = 1 :: else -> renews[1] = 0 fi }
+  :: atomic { renews[0] && !belief[0] && stalled[0] && CAN_WRITE ->
+       if :: state == CLAIMED && owner == token[0] -> lease = 1; IN_TIME; belief[0] = 1; stalled[0] = 0 :: else -> renews[0] = 0 fi }
+  :: atomic { renews[1] && !belief[1] && stalled[1] && CAN_WRITE ->
+       if :: state == CLAIMED && owner == token[1] -> lease = 1; IN_TIME; belief[1] = 1; stalled[1] = 0 :: else -> renews[1] = 0 fi }
+  :: atomic { (dark || LOCKS) && renews[0] && !stalled[0] && CAN_WRITE && (!belief[0] || (state == CLAIMED && owner == token[0] && !lease)) ->
+       if :: state == CLAIMED && owner == token[0] -> lease = 1; IN_TIME; belief[0] = 1 :: else -> renews[0] = 0 fi }
+  :: atomic { (dark || LOCKS) && renews[1] && !stalled[1] && CAN_WRITE && (!belief[1] || (state == CLAIMED && owner == token[1] && !lease)) ->
+       if :: state == CLAIMED && owner == token[1] -> lease = 1; IN_TIME; belief[1] = 1 :: else -> renews[1] = 0 fi }
   od
 }
 
@@ -649,13 +737,14 @@ end:
   do
 #ifndef M_NO_SWEEPER
 #ifdef M_LAPSE_ON_ITS_WAY
-  :: atomic { state == CLAIMED && IN_CONTACT && !down && !ordered -> ordered = 1 }
-  :: atomic { ordered && !down -> ordered = 0; lapse() }
+  :: atomic { state == CLAIMED && IN_CONTACT && CAN_WRITE && !ordered -> ordered = 1 }
+  :: atomic { ordered && CAN_WRITE -> ordered = 0; lapse() }
 #else
-  :: atomic { state == CLAIMED && !lease && IN_CONTACT && !down -> lapse() }
+  :: atomic { state == CLAIMED && (!lease || SOME_LEASE_EARLY) && IN_CONTACT && CAN_WRITE -> lapse() }
 #endif
 #endif
-  :: atomic { past && state != CLAIMED && !down ->
+  :: atomic { (past || SOME_PAST_EARLY) && state != NONE && state != CLAIMED && CAN_WRITE ->
+       assert(nothing_ends_early || past || NOBODY_KNOWS); IN_TIME;
        state = NONE; owner = 0; attempt = 0; by = NOBODY; answer = 0; past = 0; quiet = 0; FORGET_ASKING }
   od
 }
@@ -671,8 +760,8 @@ end:
 #else
   :: atomic { state == CLAIMED && lease && !WELL(owner) && !(token[AT(owner)] == owner && belief[AT(owner)]) -> lease = 0 }
 #endif
-  :: atomic { state == CLAIMED && lease && down && belief[AT(owner)] && token[AT(owner)] == owner -> belief[AT(owner)] = 0 }
-  :: atomic { state == CLAIMED && lease && down && !(token[AT(owner)] == owner && belief[AT(owner)]) -> lease = 0 }
+  :: atomic { state == CLAIMED && lease && (down || HUNG || LOCKED) && belief[AT(owner)] && token[AT(owner)] == owner -> belief[AT(owner)] = 0 }
+  :: atomic { state == CLAIMED && lease && (down || HUNG || LOCKED) && !(token[AT(owner)] == owner && belief[AT(owner)]) -> lease = 0 }
   :: atomic { redis == LOCK && !WELL(rowner) -> holds[AT(rowner)] = 0; redis = FREE; rowner = 0 }
   od
 }
@@ -692,6 +781,19 @@ end:
   :: atomic { stalls > 0 && token[1] != 0 && !stalled[1] -> stalls--; stalled[1] = 1; belief[1] = 0 }
   :: atomic { losses > 0 && redis != FREE -> losses--; redis = FREE; rowner = 0; rattempt = 0; ranswer = 0; holds[0] = 0; holds[1] = 0 }
   :: atomic { outages > 0 && !down -> outages--; down = 1; dark = 1 }
+#if HANGS
+  :: atomic { hangs > 0 && !hung && !down -> hangs--; hung = 1;
+#ifndef M_READS_ARE_CONTACT
+       dark = 1;
+#endif
+       wasState = state; wasBy = by; wasOwner = owner; wasAttempt = attempt; wasAnswer = answer; wasQuiet = quiet }
+#endif
+#if LOCKS
+  :: atomic { locks > 0 && !locked && !down && !HUNG && state == CLAIMED -> locks--; locked = 1 }
+#endif
+#if STEPS
+  :: atomic { steps > 0 && !early && ((state == CLAIMED && lease) || (state != NONE && state != CLAIMED && !past)) -> steps--; early = 1 }
+#endif
 #if FAILOVERS
   :: atomic { failovers > 0 && state == CLAIMED -> failovers--; forgot = 1; state = NONE; owner = 0; attempt = 0; lease = 0 }
 #endif
@@ -703,7 +805,26 @@ proctype Contact () {
 end:
   do
   :: atomic { down -> down = 0 }
-  :: atomic { dark && !down && !(state == CLAIMED && !lease && WELL(owner)) -> dark = 0 }
+#if HANGS
+  :: atomic { hung -> hung = 0; again = 0 }
+  :: atomic { hung -> hung = 0;                                        /* another takes over, which has none of it */
+       assert(what_is_told_is_durable || shown == 0 || wasState == COMPLETED);
+       state = wasState; by = wasBy; owner = wasOwner; attempt = wasAttempt; answer = wasAnswer; quiet = wasQuiet; lease = 0;
+       if :: again && sending == UNSENT && state != NONE -> sending = REFUSED :: else fi; again = 0 }
+#endif
+#if LOCKS
+  :: atomic { locked -> locked = 0;
+#ifndef M_RENEWALS_PASS_BY
+       /* A renewal that has found the row locked waits for it: it stands before everybody who comes when the row is free. */
+       if :: state == CLAIMED && WELL(owner) -> lease = 1; IN_TIME; belief[AT(owner)] = 1 :: else fi
+#endif
+     }
+#endif
+#if STEPS
+  :: atomic { early && (knows[0] || knows[1]) && !warned && !down -> warned = 1 }
+  :: atomic { warned && !early -> warned = 0 }
+#endif
+  :: atomic { dark && !down && !HUNG && !(state == CLAIMED && !lease && WELL(owner)) -> dark = 0 }
   od
 }
 
@@ -733,11 +854,11 @@ end:
 proctype Operator () {
 end:
   do
-  :: atomic { hands > 0 && !down && state == INDET && QUARANTINE_OVER && sending != DONE -> hands--; settled_row(RELEASED, 0, HAND) }
+  :: atomic { hands > 0 && CAN_WRITE && state == INDET && QUARANTINE_OVER && sending != DONE -> hands--; settled_row(RELEASED, 0, HAND) }
 #if MISTAKEN
-  :: atomic { hands > 0 && !down && state == INDET && QUARANTINE_OVER && sending == DONE -> hands--; vouched = 1; settled_row(RELEASED, 0, HAND) }
+  :: atomic { hands > 0 && CAN_WRITE && state == INDET && QUARANTINE_OVER && sending == DONE -> hands--; vouched = 1; settled_row(RELEASED, 0, HAND) }
 #endif
-  :: atomic { hands > 0 && !down && state == INDET -> hands--; settled_row(COMPLETED, ANSWER(life, BY_HAND), HAND) }
+  :: atomic { hands > 0 && CAN_WRITE && state == INDET -> hands--; settled_row(COMPLETED, ANSWER(life, BY_HAND), HAND) }
   od
 }
 
@@ -863,16 +984,16 @@ init {
 #ifndef LIVE
     run Quiet();
 #endif
-#if LOST || OUTAGES
+#if LOST || OUTAGES || HANGS || LOCKS
     run Releasing(0); run Releasing(1);
 #endif
-#if STALLS || OUTAGES
+#if STALLS || OUTAGES || HANGS || LOCKS
     run Renewing();
 #endif
-#if STALLS || OUTAGES || REDIS || FAILOVERS
+#if STALLS || OUTAGES || REDIS || FAILOVERS || HANGS || LOCKS || STEPS
     run Faults();
 #endif
-#if OUTAGES
+#if OUTAGES || HANGS || LOCKS || STEPS
     run Contact();
 #endif
 #if GHOSTS

@@ -56,6 +56,7 @@ export class Books {
   #isDone (behaviour: Exclude<Behaviour, { kind: 'refuse' }>): boolean {
     if (behaviour.kind === 'stream' || (behaviour.kind === 'answer' && behaviour.means === 'keep')) return true
     if (behaviour.kind === 'answer' && behaviour.means === 'release') return false
+    if (behaviour.kind === 'page') return behaviour.done
     return this.#options.chance.hit(DONE_SHARE)
   }
 }

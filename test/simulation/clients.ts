@@ -17,16 +17,25 @@ import type { SimulatedProcess } from './process.ts'
 import type { Reach } from './reach.ts'
 import type { SimulatedClient } from './schedule.ts'
 
-/** One gateway of the world, and the process that is it just now. */
-export interface Seat { readonly process: SimulatedProcess, readonly gateway: Gateway }
+/** One gateway of the world, the process that is it just now, and the route that its configuration has. */
+export interface Seat {
+  readonly process: SimulatedProcess
+  readonly gateway: Gateway
+  route: GuardedRoute
+  /** A reload. */
+  readonly become: (variant: number) => void
+}
 
 export interface ClientsOptions {
   readonly timeline: Timeline
   readonly chance: Chance
   readonly keeper: HistoryKeeper
   readonly reach: Reach
+  /** Of the first configuration: what a client knows of the API. */
   readonly route: GuardedRoute
   readonly seats: readonly Seat[]
+  /** By which configuration a request was taken. */
+  readonly routes: Map<string, GuardedRoute>
   readonly trouble: string[]
 }
 
@@ -88,8 +97,9 @@ export class Clients {
     return told.promise
   }
 
-  #handle ({ process, gateway }: Seat, client: SimulatedClient, call: string, gone: Promise<void>, end: (told: Told) => void): void {
-    const { route, reach, trouble } = this.#options
+  #handle ({ process, gateway, route }: Seat, client: SimulatedClient, call: string, gone: Promise<void>, end: (told: Told) => void): void {
+    const { routes, reach, trouble } = this.#options
+    routes.set(call, route)
     handle(gateway, requestOf(client, route, call, gone))
       .then(async outcome => {
         if (outcome.kind === 'rejected' && outcome.code === 'overloaded') reach.turns.add('overloaded')

@@ -5,9 +5,9 @@
  */
 import type { IdempotencyPolicy } from '../../src/core/policy.ts'
 import type { ProbePolicy } from '../../src/core/probe.ts'
-import type { Behaviour } from '../crash/outside.ts'
+import { scriptOf, scriptUnder } from './behaviours.ts'
 import { Chance } from './chance.ts'
-import type { Machine, Schedule, SimulatedClient } from './schedule.ts'
+import type { Machine, Schedule, SimulatedClient, Variant } from './schedule.ts'
 import { operatorAct, THEMES } from './themes.ts'
 import type { Draft } from './themes.ts'
 
@@ -16,32 +16,34 @@ export function scheduleOf (seed: number): Schedule {
   const chance = new Chance(seed)
   const gateways = chance.weighted([[25, 1], [55, 2], [20, 3]])
   const leaseMs = chance.weighted([[1, 1_000], [3, 1_500], [4, 2_000], [2, 3_000]])
-  const upstreamTimeoutMs = chance.one([1_500, 2_500, 4_000])
+  const upstreamTimeoutMs = chance.one([1_500, 2_500, 4_000, 9_000])
   const draft: Draft = { chance, gateways, leaseMs, longestLeaseMs: chance.hit(0.15) ? 2 * leaseMs : leaseMs, upstreamTimeoutMs, redis: !chance.hit(0.15), claimWithinMs: chance.one([500, 1_000, 2_000]) }
   const theme = chance.weighted(THEMES)
   const { faults, operator = [], ...leaning } = theme.lean(draft)
   const clients = clientsOf(draft, theme.name === 'amnesia')
   const policy = policyOf(draft)
   const probed = probedPolicy(seed, policy, upstreamTimeoutMs)
+  const variants = variantsOf(draft, policy, theme.differs === true ? 1 : DIFFERING_SHARE, probed !== null)
   return {
     seed,
     theme: theme.name,
     policy: probed ?? policy,
+    variants,
     upstreamTimeoutMs,
     claimWithinMs: draft.claimWithinMs,
     copyTtlMs: chance.one([1_000, 4_000, 60_000]),
     longestLeaseMs: draft.longestLeaseMs,
     limits: { executions: chance.hit(0.05) ? 1 : 100, waiters: chance.hit(0.05) ? 1 : 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: chance.hit(0.1) ? 1 : 64 * 1024, recentBytes: 32 * 1024 * 1024 },
     redis: draft.redis,
-    machines: Array.from({ length: gateways }, () => machineOf(chance)),
+    machines: Array.from({ length: gateways }, () => ({ ...machineOf(chance), variant: chance.whole(0, variants.length - 1) })),
     network: networkOf(draft),
     clients,
-    script: scriptOf(draft).map(behaviour => policy.profile === 'relay' ? relayed(behaviour) : behaviour).map(behaviour => probed === null ? behaviour : within(behaviour, upstreamTimeoutMs)),
     lagMaxMs: leaseMs + Math.round(upstreamTimeoutMs * LAG_SHARE),
     poolMs: Array.from({ length: 3 }, () => chance.weighted([[8, 0], [1, chance.whole(1, leaseMs)], [1, chance.whole(leaseMs, 2 * leaseMs)]])),
     faults,
     operator: operator.length > 0 || !chance.hit(0.08) ? operator : [operatorAct(chance)],
-    ...leaning
+    ...leaning,
+    script: scriptUnder(leaning.script ?? scriptOf(draft), probed ?? policy, upstreamTimeoutMs)
   }
 }
 
@@ -58,6 +60,34 @@ function policyOf ({ chance, leaseMs, upstreamTimeoutMs }: Draft): Schedule['pol
     unknownRetentionMs: chance.weighted([[1, unknownMinMs], [5, 300_000]]),
     onMismatch: { action: chance.hit(0.15) ? 'replay' : 'reject', status: 422 }
   }
+}
+
+/** Of all other themes: gateways that run with different configurations. */
+const DIFFERING_SHARE = 0.05
+/** A lease that is raised by more than two makes memories that would outlive a delete. */
+const LEASES_OF_A_LEASE = [1, 1, 2, 4] as const
+
+/** What a fingerprint is made of; every one of them tells the bodies of the simulated clients apart. */
+const FINGERPRINTS: ReadonlyArray<NonNullable<Variant['fingerprint']>> = [
+  { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
+  { of: ['method', 'target', 'body'], body: 'auto' },
+  { of: ['target', 'body'], body: 'bytes' },
+  { of: ['body'], body: 'json' }
+]
+
+/** `probed`: what is not known is asked for under every configuration. */
+function variantsOf ({ chance, leaseMs }: Draft, policy: Schedule['policy'], share: number, probed: boolean): Variant[] {
+  if (!chance.hit(share)) return [{}]
+  return [{}, ...Array.from({ length: chance.whole(1, 2) }, (): Variant => {
+    const longerMs = leaseMs * chance.one(LEASES_OF_A_LEASE)
+    return {
+      leaseMs: longerMs,
+      retentionMs: Math.max(policy.retentionMs, 2 * longerMs),
+      fingerprint: chance.one(FINGERPRINTS),
+      answerWithinMs: chance.one([300, 3_000]),
+      ...!probed && chance.hit(0.3) && { unknown: chance.one(['hold', 'retry'] as const) }
+    }
+  })]
 }
 
 /** Stream of a seed that says who asks: what is drawn otherwise stays as it is. */
@@ -87,11 +117,6 @@ function probedPolicy (seed: number, policy: Schedule['policy'], upstreamTimeout
     giveUpAfterMs: 3_600_000
   }
   return { ...policy, unknown: 'probe', probe, unknownRetentionMs: Math.max(UNKNOWN_KEPT_MS, upstreamTimeoutMs + policy.leaseMs + confirmAfterMs) }
-}
-
-/** Who asks must know how long the upstream can be at work: no longer than its timeout (config/probe.ts). */
-function within (behaviour: Behaviour, upstreamTimeoutMs: number): Behaviour {
-  return 'afterMs' in behaviour ? { ...behaviour, afterMs: Math.min(behaviour.afterMs, upstreamTimeoutMs) } : behaviour
 }
 
 /** Whole days off; a crystal's error, and some. */
@@ -128,46 +153,4 @@ function clientsOf ({ chance, gateways, leaseMs, longestLeaseMs }: Draft, alone:
     triesMax: chance.weighted([[1, 1], [2, 4], [6, 12]]),
     retryMs: chance.one([50, 300, 1_000])
   }))
-}
-
-// ---------------------------------------------------------------- the upstream
-
-const QUICK_MS = 60
-
-function scriptOf (draft: Draft): Behaviour[] {
-  return Array.from({ length: draft.chance.weighted([[5, 1], [3, 2], [1, 3]]) }, () => behaviourOf(draft))
-}
-
-function behaviourOf ({ chance, upstreamTimeoutMs }: Draft): Behaviour {
-  const quickMs = chance.whole(1, QUICK_MS)
-  const longMs = chance.whole(QUICK_MS, Math.round(upstreamTimeoutMs * 0.9))
-  return chance.weighted<Behaviour>([
-    [8, keeping(201, quickMs)],
-    [7, keeping(201, longMs)],
-    [1, keeping(500, quickMs)],
-    [1, { ...keeping(201, quickMs), headers: ['Idempotency-Policy', 'no-body'] }],
-    // As short as it may be, whatever the route says.
-    [1, { ...keeping(201, quickMs), headers: ['Idempotency-Policy', 'ttl=1'] }],
-    [2, { kind: 'answer', status: 429, means: 'release', afterMs: quickMs }],
-    [1, { kind: 'answer', status: 503, headers: ['Retry-After', '1'], means: 'release', afterMs: longMs }],
-    [1, { kind: 'answer', status: 503, headers: ['Server', 'Varnish'], means: 'unknown', afterMs: longMs }],
-    [1, { kind: 'answer', status: 521, headers: ['Server', 'cloudflare'], means: 'release', afterMs: quickMs }],
-    [1, { kind: 'answer', status: 502, means: 'unknown', afterMs: quickMs }],
-    [1, { kind: 'answer', status: 504, means: 'unknown', afterMs: longMs }],
-    [2, { kind: 'refuse' }],
-    [3, { kind: 'break', afterMs: longMs }],
-    [1, { kind: 'silence' }],
-    // After everybody's patience but the upstream's own.
-    [1, keeping(201, upstreamTimeoutMs + longMs)],
-    [2, { kind: 'stream', afterMs: quickMs }]
-  ])
-}
-
-/** What the same answer means on a route of the other profile: everything but success is free again. */
-function relayed (behaviour: Behaviour): Behaviour {
-  return behaviour.kind !== 'answer' || behaviour.status < 300 ? behaviour : { ...behaviour, means: 'release' }
-}
-
-function keeping (status: number, afterMs: number): Extract<Behaviour, { kind: 'answer' }> {
-  return { kind: 'answer', status, means: 'keep', afterMs }
 }

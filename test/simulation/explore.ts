@@ -27,7 +27,7 @@ export const NOTHING_EXPLORED: Explored = { schedules: 0, turns: {}, themes: {},
 export async function playSeed (seed: number): Promise<Played> {
   const schedule = scheduleOf(seed)
   const run = await play(schedule)
-  return { schedule, run, wrongs: wrongsOf(schedule, run.history, run.done, run.trouble) }
+  return { schedule, run, wrongs: wrongsOf(schedule, run) }
 }
 
 /** Seeds from `first` on. */

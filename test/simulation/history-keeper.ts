@@ -25,6 +25,14 @@ export class HistoryKeeper {
     this.#deletes.set(record, atMs)
   }
 
+  /** What was written in the store since this place never was. */
+  retract (place: number): void {
+    const later = this.events.splice(place)
+    this.events.push(...later.filter(({ kind }) => kind !== 'claimed' && kind !== 'settled' && kind !== 'deleted'))
+    this.latest.clear()
+    for (const event of this.events) if (event.kind === 'claimed' || event.kind === 'settled') this.latest.set(event.record, event)
+  }
+
   end (nowMs: number): void {
     for (const record of this.#deletes.keys()) this.#deleteIfDue(record, nowMs)
   }

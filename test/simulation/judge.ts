@@ -4,7 +4,8 @@
  */
 import { livesOf } from '../harness/history.ts'
 import type { EventOf, History } from '../harness/history.ts'
-import { violationsOf } from '../harness/checker.ts'
+import { staleReplays, violationsOf } from '../harness/checker.ts'
+import type { Run } from './run.ts'
 import type { Schedule } from './schedule.ts'
 
 export interface Wrong {
@@ -13,45 +14,45 @@ export interface Wrong {
   readonly detail: string
 }
 
-/** `done`: executions that the upstream has really done. */
-export function wrongsOf (schedule: Schedule, history: History, done: ReadonlySet<number>, trouble: readonly string[]): Wrong[] {
+/** `done`: executions that the upstream has really done. `wronged`: who lived and lost his lease. */
+export function wrongsOf (schedule: Schedule, { history, done, wronged, trouble }: Pick<Run, 'history' | 'done' | 'wronged' | 'trouble'>): Wrong[] {
   return [
     ...violationsOf(history).map(({ invariant, detail }) => ({ rule: invariant, detail })),
-    ...staleReplays(history),
+    ...staleReplays(history).map(({ detail }) => ({ rule: 'P10', detail })),
     ...unknownUnsent(schedule, history),
     ...doneTwice(schedule, history, done),
+    ...pagesKept(schedule, history),
+    ...wronged.map(detail => ({ rule: 'E2b', detail })),
     ...trouble.map(detail => ({ rule: 'trouble', detail }))
   ]
 }
 
-/** P10: who asks after a new life has begun gets nothing of the one before it. */
-function staleReplays (history: History): Wrong[] {
-  const asked = new Map<string, number>()
-  history.events.forEach((event, place) => { if (event.kind === 'asked') asked.set(event.call, place) })
-  const lives = Array.from(livesOf(history).values()).filter(({ length }) => length > 1)
-  return lives.flatMap(of => history.events.flatMap(event => {
-    if (event.kind !== 'told' || (event.told.kind !== 'replayed' && event.told.kind !== 'stored')) return []
-    const { execution } = event.told
-    const own = of.findIndex(({ sendings }) => sendings.some(sent => sent.execution === execution))
-    const next = own === -1 ? undefined : of[own + 1]?.claims[0]
-    const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
-    return stale ? [{ rule: 'P10', detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
-  }))
-}
-
-/** I12: who asks the upstream has it do nothing twice, whatever it says of itself while it is at work. An operator who releases is believed. */
-function doneTwice ({ policy }: Schedule, history: History, done: ReadonlySet<number>): Wrong[] {
-  if (policy.unknown !== 'probe') return []
+/**
+ * I12: who asks the upstream has it do nothing twice, whatever it says of itself while it is at work. An operator who releases is
+ * believed. I1: nor does who holds what he does not know, whatever a hop says of it. A relay's route says: until it succeeds.
+ */
+function doneTwice ({ policy, variants }: Schedule, history: History, done: ReadonlySet<number>): Wrong[] {
+  if ([policy, ...variants].some(({ unknown }) => unknown === 'retry') || policy.profile === 'relay') return []
+  const rule = policy.unknown === 'probe' ? 'I12' : 'I1'
   return Array.from(livesOf(history).values()).flat().flatMap(({ record, number, sendings, settles }) => {
     const twice = sendings.filter(({ execution }) => done.has(execution))
     const byHand = settles.some(({ by, outcome }) => by === 'operator' && outcome === 'released')
     if (twice.length < 2 || byHand) return []
-    return [{ rule: 'I12', detail: `record ${record.slice(0, 8)}, life ${number}: the upstream did executions ${twice.map(({ execution }) => execution).join(' and ')}` }]
+    return [{ rule, detail: `record ${record.slice(0, 8)}, life ${number}: the upstream did executions ${twice.map(({ execution }) => execution).join(' and ')}` }]
+  })
+}
+
+/** A page that a hop wrote is no answer of the upstream: nobody is told that it is stored. Its words name no execution. */
+function pagesKept ({ policy }: Schedule, { events }: History): Wrong[] {
+  if (policy.profile === 'relay') return []
+  return events.flatMap(event => {
+    const kept = event.kind === 'told' && (event.told.kind === 'stored' || event.told.kind === 'replayed') && event.told.execution === null
+    return kept ? [{ rule: 'I11', detail: `call ${event.call} was told that a hop's page is the upstream's answer` }] : []
   })
 }
 
 /** Faults after which nobody is left who could say in time that nothing was sent. */
-const SILENCING: ReadonlySet<string> = new Set(['crash', 'drain', 'pause', 'cut', 'amnesia'])
+const SILENCING: ReadonlySet<string> = new Set(['crash', 'drain', 'pause', 'cut', 'amnesia', 'hang', 'row-lock', 'step'])
 
 /** One message may get lost or come late: whoever doubts its claim confirms it or takes it back. After two the lease may end first. */
 const LOST_MESSAGES_MAX = 1

@@ -16,6 +16,8 @@ export interface OperatorOptions {
   readonly timeline: Timeline
   readonly records: RecordStore
   readonly locks: LockStore
+  /** His command waits as any other; he comes again. */
+  readonly hampered: () => boolean
   readonly route: GuardedRoute
   readonly keeper: HistoryKeeper
   /** What the upstream has in its books for this record: the answer of its last execution, if that is to be kept. */
@@ -34,11 +36,11 @@ export class Operator {
   }
 
   async act (act: OperatorAct): Promise<void> {
-    const { timeline, records } = this.#options
+    const { timeline, records, hampered } = this.#options
     await timeline.sleep(act.atMs)
     for (let look = 0; look < LOOKS_MAX; look++) {
       const [row] = (await records.list({ limit: 100 })).filter(row => !row.past && row.state !== 'claimed' && (act.kind === 'delete') === (row.state !== 'indeterminate'))
-      if (row !== undefined && await this.#do(act.kind, row)) return
+      if (row !== undefined && !hampered() && await this.#do(act.kind, row)) return
       await timeline.sleep(AGAIN_MS)
     }
   }

@@ -33,6 +33,8 @@ export interface ProcessOptions {
   readonly network: Network
   readonly director: Director
   readonly records: RecordStore
+  /** The arbiter may keep a call waiting for longer than the driver does. */
+  readonly hangs: () => boolean
   readonly locks: LockStore
   readonly upstream: SimulatedUpstream
   /** How long the n-th dispatch of the run waits for a connection. */
@@ -228,7 +230,8 @@ export class SimulatedProcess {
   }
 
   async #apply (call: Call, met: Met | null, apply: () => Promise<unknown>): Promise<void> {
-    const { network, timeline, watcher } = this.#options
+    const { network, timeline, watcher, hangs } = this.#options
+    if (call.port === 'records' && hangs()) this.#fail(call, call.calledAtMs + call.patienceMs - timeline.nowMs, true)
     let told: () => void
     try {
       const result = await apply()

@@ -10,7 +10,8 @@ import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { Answer, Claim } from '../../src/core/record.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
-import type { LockStore, RecordStore } from '../../src/ports.ts'
+import type { World } from '../../src/gateway/world.ts'
+import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
@@ -23,24 +24,29 @@ import { guardedRoute } from '../harness/gateway.ts'
 import type { Port } from '../harness/crashing.ts'
 import type { History, Rules, Told } from '../harness/history.ts'
 import { Timeline } from '../harness/timeline.ts'
+import { carriedBy, SimulatedArbiter } from './arbiter.ts'
 import { Books } from './books.ts'
 import { Chance } from './chance.ts'
 import { Clients, isFinal } from './clients.ts'
 import type { Seat } from './clients.ts'
 import { Director } from './director.ts'
+import { Faults } from './faults.ts'
 import { HistoryKeeper } from './history-keeper.ts'
+import { Living } from './living.ts'
 import { Network } from './network.ts'
 import { Operator } from './operator.ts'
 import { SimulatedProcess } from './process.ts'
 import { Reach } from './reach.ts'
-import type { Action, Schedule } from './schedule.ts'
-import { SimulatedArbiter, SimulatedRedis } from './stores.ts'
+import type { Schedule } from './schedule.ts'
+import { SimulatedRedis } from './stores.ts'
 
 export interface Run {
   readonly history: History
   /** Executions that the upstream has really done. */
   readonly done: ReadonlySet<number>
   readonly reach: Reach
+  /** Who lived and lost his lease all the same (E2b). */
+  readonly wronged: readonly string[]
   /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
   readonly trouble: readonly string[]
 }
@@ -48,6 +54,8 @@ export interface Run {
 export async function play (schedule: Schedule): Promise<Run> {
   return new Simulation(schedule).run()
 }
+
+type Configured = Pick<World, 'longestLeaseMs' | 'probed' | 'inboxes'>
 
 /** Streams of one seed: what one of them draws more does not change the others. */
 const NETWORK_STREAM = 1
@@ -68,7 +76,6 @@ const AFTERWARDS_MS = 1_500
 const LOOK_MS = 500
 /** Settle time on top of the upstream's (E2). */
 const HARD_END_MS = 20_000
-const CUT_OFF_MS = 5_000
 /** A question that has waited longest comes after five minutes; then the two that free a key. */
 const ASKED_WITHIN_MS = 400_000
 const QUICK: Behaviour = { kind: 'answer', status: 201, means: 'keep', afterMs: 5 }
@@ -79,40 +86,57 @@ class Simulation {
   readonly #keeper = new HistoryKeeper()
   readonly #trouble: string[] = []
   readonly #reach: Reach
+  /** One for each configuration. */
+  readonly #routes: readonly GuardedRoute[]
   readonly #route: GuardedRoute
+  /** By call: the route that it was taken by. */
+  readonly #taken = new Map<string, GuardedRoute>()
   readonly #network: Network
   readonly #director: Director
   readonly #arbiter: SimulatedArbiter
+  /** Who claimed which record last, and which were settled since (watched.ts). */
+  readonly #owners = new Map<string, Claim>()
+  readonly #settled = new Set<string>()
   readonly #records: RecordStore
+  readonly #living: Living
+  readonly #faults: Faults
   readonly #redis: SimulatedRedis
   readonly #upstream: SimulatedUpstream
   readonly #books: Books
   readonly #clients: Clients
   readonly #seats: Seat[] = []
+  /** Of each gateway: the configuration that its next process starts with. */
+  readonly #variants: number[]
+  readonly #wronged: string[] = []
   #calm = false
   #processes = 0
   #dispatches = 0
   #operators = 0
 
   constructor (schedule: Schedule) {
-    const { seed, policy, upstreamTimeoutMs } = schedule
+    const { seed, policy, upstreamTimeoutMs, variants, faults } = schedule
     this.#schedule = schedule
+    this.#variants = schedule.machines.map(({ variant }) => variant ?? 0)
     this.#reach = new Reach(policy.leaseMs, fields => { this.#trouble.push(JSON.stringify(fields)) })
-    this.#route = guardedRoute('http://upstream.test', policy, { timeoutMs: upstreamTimeoutMs })
+    this.#routes = variants.map(variant => guardedRoute('http://upstream.test', { ...policy, ...variant }, { timeoutMs: upstreamTimeoutMs }))
+    this.#route = this.#routes[0] as GuardedRoute
     this.#network = new Network(schedule.network, new Chance(seed, NETWORK_STREAM), this.#timeline)
-    this.#director = new Director(schedule.faults, action => { this.#act(action) })
-    this.#arbiter = new SimulatedArbiter(this.#timeline)
-    this.#records = watched(this.#arbiter.records, new Map<string, Claim>(), this.#keeper.note, () => this.#timeline.nowMs)
+    this.#director = new Director(faults, action => { this.#faults.act(action) })
+    this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), doubtful: () => this.#doubtful() })
+    this.#living = new Living(schedule, this.#timeline, this.#seats)
+    const records = watched(this.#arbiter.records, this.#owners, this.#keeper.note, () => this.#timeline.nowMs, this.#settled)
+    this.#records = carriedBy(this.#arbiter, { ...records, lapse: async order => this.#lapse(records, order) })
     this.#redis = new SimulatedRedis(this.#timeline)
     this.#books = new Books({ chance: new Chance(seed, BOOKS_STREAM), lagMaxMs: schedule.lagMaxMs, workMaxMs: upstreamTimeoutMs, begunAtMs: record => this.#begunAtMs(record) })
-    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#calm ? QUICK : schedule.script[turn - 1] ?? QUICK, this.#books)
-    this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, seats: this.#seats, trouble: this.#trouble })
+    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#behaviour(turn), this.#books)
+    this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, routes: this.#taken, seats: this.#seats, trouble: this.#trouble })
+    this.#faults = new Faults({ timeline: this.#timeline, reach: this.#reach, network: this.#network, arbiter: this.#arbiter, redis: this.#redis, keeper: this.#keeper, living: this.#living, trouble: this.#trouble, seats: this.#seats, variants: this.#variants, configurations: variants.length, start: number => this.#start(number) })
   }
 
   async run (): Promise<Run> {
     const { machines, clients, faults, operator } = this.#schedule
     machines.forEach((_, number) => { this.#seats[number] = this.#start(number) })
-    for (const { trigger, action } of faults) if (trigger.kind === 'time') this.#timeline.after(trigger.atMs, () => { if (!this.#calm) this.#act(action) })
+    for (const { trigger, action } of faults) if (trigger.kind === 'time') this.#timeline.after(trigger.atMs, () => { if (!this.#calm) this.#faults.act(action) })
     const operating = this.#operator()
     for (const act of operator) {
       this.#operators++
@@ -131,17 +155,22 @@ class Simulation {
     this.#keeper.end(this.#timeline.nowMs)
     this.#reach.read(this.#keeper.events)
     const { done } = this.#books
-    return { history: this.#history(rows), done, reach: this.#reach, trouble: this.#trouble }
+    return { history: this.#history(rows), done, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
+  }
+
+  #behaviour (turn: number): Behaviour {
+    const behaviour = this.#calm ? QUICK : this.#schedule.script[turn - 1] ?? QUICK
+    if (behaviour.kind === 'page') this.#reach.turns.add('page of a hop')
+    return behaviour
   }
 
   // -------------------------------------------------------------- processes
 
   #start (number: number): Seat {
-    const { machines, seed, redis, claimWithinMs, longestLeaseMs, copyTtlMs, limits, policy } = this.#schedule
+    const { machines, seed, redis, claimWithinMs, copyTtlMs, limits } = this.#schedule
     const machine = machines[number]
     if (machine === undefined) throw new RangeError(`there is no machine ${number}`)
     const name = `gateway-${number}-${++this.#processes}`
-    const locks: LockStore = redis ? this.#redis : NO_LOCKS
     const process = new SimulatedProcess({
       name,
       gateway: number,
@@ -152,39 +181,57 @@ class Simulation {
       network: this.#network,
       director: this.#director,
       records: this.#records,
-      locks,
+      hangs: () => this.#arbiter.hampered,
+      locks: redis ? this.#redis : NO_LOCKS,
       upstream: this.#upstream,
       poolMs: () => this.#calm ? 0 : this.#schedule.poolMs[this.#dispatches++] ?? 0,
       patienceMs: (port, operation) => this.#patienceMs(port, operation),
       watcher: this.#reach
     })
-    const gateway = new Gateway({
-      records: process.records,
-      locks: redis ? process.locks : NO_LOCKS,
+    const seat = this.#seatOf(process, this.#variants[number] ?? 0, {
       inbox: new MemoryInbox({ nowMs: () => 0 }),
       wakes: NO_WAKES,
       registry: NO_REGISTRY,
       marks: new RouteMarks(() => 0, false),
-      upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },
-      clock: process.clock,
-      random: process.random,
       meter: this.#reach.meter,
       log: this.#reach.log,
       deliveryLog: { note: () => {} },
-      instance: name,
       limits,
       claimWithinMs,
-      longestLeaseMs,
-      probed: probedRoutes([this.#route]),
-      inboxes: inboxRoutes([this.#route]),
       copyTtlMs
-    }, policy.leaseMs)
-    gateway.rowsMayVanish = this.#schedule.theme === 'amnesia'
-    heartbeat(gateway).start()
-    sweeper(gateway).start()
-    reconciler(gateway).start()
-    return { process, gateway }
+    })
+    for (const service of [heartbeat, sweeper, reconciler]) service(seat.gateway).start()
+    return seat
+  }
+
+  #seatOf (process: SimulatedProcess, variant: number, fixed: Omit<World, 'records' | 'locks' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>): Seat {
+    const { policy, redis, variants, theme } = this.#schedule
+    const { records, upstream, clock, random } = process
+    const shortestLeaseMs = Math.min(...variants.map(({ leaseMs }) => leaseMs ?? policy.leaseMs))
+    const gateway = new Gateway({ ...fixed, ...this.#configured(variant), records, locks: redis ? process.locks : NO_LOCKS, upstream, clock, random, instance: process.name }, shortestLeaseMs)
+    gateway.rowsMayVanish = theme === 'amnesia'
+    const seat: Seat = {
+      process,
+      gateway,
+      route: this.#routeOf(variant),
+      become: next => {
+        gateway.become({ ...this.#configured(next), limits: fixed.limits })
+        seat.route = this.#routeOf(next)
+      }
+    }
+    return seat
+  }
+
+  #routeOf (variant: number): GuardedRoute {
+    return this.#routes[variant] ?? this.#route
+  }
+
+  /** What a configuration says to a process: it knows of no other one. */
+  #configured (variant: number): Configured {
+    const { longestLeaseMs, policy } = this.#schedule
+    const route = this.#routeOf(variant)
+    return { longestLeaseMs: longestLeaseMs - policy.leaseMs + route.idempotency.leaseMs, probed: probedRoutes([route]), inboxes: inboxRoutes([route]) }
   }
 
   #patienceMs (port: Port, operation: string): number {
@@ -197,78 +244,23 @@ class Simulation {
     }
   }
 
-  #replace (number: number, restartMs: number): void {
-    this.#timeline.after(restartMs, () => { this.#seats[number] = this.#start(number) })
+  async #lapse (records: RecordStore, order: LapseOrder): Promise<Lapsed[]> {
+    const lapsed = await records.lapse(order)
+    this.#wronged.push(...this.#living.wronged(lapsed))
+    return lapsed
   }
 
-  // -------------------------------------------------------------- faults
-
-  #act (action: Action): void {
-    const { turns } = this.#reach
-    switch (action.kind) {
-      case 'crash': return this.#crash(action.gateway, action.restartMs)
-      case 'drain':
-        void this.#drain(action).catch((error: unknown) => { this.#trouble.push(String(error)) })
-        return undefined
-      case 'pause': return this.#pause(action)
-      case 'clock':
-        turns.add('wall clock set')
-        return this.#seats[action.gateway]?.process.setWallClock(action.byMs)
-      case 'cut':
-        turns.add('way to a store cut')
-        return this.#network.cut(action)
-      case 'flush':
-        turns.add('redis flushed')
-        return this.#redis.flush()
-      case 'failover':
-        turns.add('redis failed over')
-        return this.#redis.failOver(action.lostMs)
-      case 'amnesia': return this.#arbiter.forget()
-      case 'message': turns.add('message lost or late')
+  /** What is written from now on may never have been: then the history is as it was, but for what was said and sent. */
+  #doubtful (): () => void {
+    const place = this.#keeper.events.length
+    const [owners, settled] = [new Map(this.#owners), new Set(this.#settled)]
+    return () => {
+      this.#keeper.retract(place)
+      this.#owners.clear()
+      this.#settled.clear()
+      for (const [record, claim] of owners) this.#owners.set(record, claim)
+      for (const record of settled) this.#settled.add(record)
     }
-  }
-
-  #crash (number: number, restartMs: number): void {
-    const seat = this.#seats[number]
-    if (seat?.process.alive !== true) return
-    this.#reach.turns.add('process died')
-    if (this.#holdsClaim(seat)) this.#reach.turns.add('process died with a claim')
-    seat.process.die()
-    this.#replace(number, restartMs)
-  }
-
-  #pause ({ gateway, forMs, clock }: Extract<Action, { kind: 'pause' }>): void {
-    const seat = this.#seats[gateway]
-    if (seat?.process.alive !== true) return
-    this.#reach.turns.add(clock === 'runs' ? 'process stopped' : 'machine suspended')
-    seat.process.stop(forMs, clock)
-    const mine = this.#holdsClaim(seat)
-    this.#timeline.after(forMs, () => { if (mine && seat.process.alive && !this.#holdsClaim(seat)) this.#reach.turns.add('resumed after its lease was taken') })
-  }
-
-  /** app.ts: refuses, waits for what runs, cuts it off, goes. */
-  async #drain ({ gateway: number, graceMs, restartMs }: Extract<Action, { kind: 'drain' }>): Promise<void> {
-    const seat = this.#seats[number]
-    if (seat?.process.alive !== true || seat.gateway.refusing) return
-    const { process, gateway } = seat
-    this.#reach.turns.add('process drained')
-    gateway.refusing = true
-    if (!await gateway.idle(graceMs)) {
-      this.#reach.turns.add('cut off at the end of a drain')
-      gateway.cutOff()
-      await gateway.idle(CUT_OFF_MS)
-    }
-    gateway.stop()
-    process.die()
-    this.#replace(number, restartMs)
-  }
-
-  /** Is there a row that says claimed, by an execution of this process? */
-  #holdsClaim ({ gateway }: Seat): boolean {
-    return gateway.executions.all().some(({ visit, owner, won }) => {
-      const latest = this.#keeper.latest.get(visit.name)
-      return won && latest?.kind === 'claimed' && latest.owner === nameOf(owner)
-    })
   }
 
   // -------------------------------------------------------------- the operator
@@ -277,6 +269,7 @@ class Simulation {
     return new Operator({
       timeline: this.#timeline,
       records: this.#arbiter.records,
+      hampered: () => this.#arbiter.hampered,
       locks: this.#schedule.redis ? this.#redis : NO_LOCKS,
       route: this.#route,
       keeper: this.#keeper,
@@ -301,9 +294,12 @@ class Simulation {
 
   /** Until nobody is stopped or away, nothing is executed and nothing is claimed, and every lock has ended since. */
   async #settleDown (): Promise<void> {
-    const { policy: { leaseMs }, longestLeaseMs, upstreamTimeoutMs } = this.#schedule
-    await this.#timeline.pass(() => this.#seats.every(({ process, gateway }) => process.alive && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
-    await this.#timeline.pass(() => false, leaseMs + LOOK_MS + this.#network.lateMs())
+    const { policy, variants, faults, longestLeaseMs, upstreamTimeoutMs } = this.#schedule
+    const leaseMs = Math.max(policy.leaseMs, ...variants.map(variant => variant.leaseMs ?? 0))
+    // A clock that was set back lets every lease last so much longer.
+    const backMs = faults.reduce((sum, { action }) => action.kind === 'step' ? sum + Math.max(0, -action.byMs) : sum, 0)
+    await this.#timeline.pass(() => !this.#arbiter.hampered && this.#seats.every(({ process, gateway }) => process.alive && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
+    await this.#timeline.pass(() => false, backMs + leaseMs + LOOK_MS + this.#network.lateMs())
     const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs + 2 * longestLeaseMs + (this.#route.idempotency.unknown === 'probe' ? ASKED_WITHIN_MS : 0)
     while (this.#timeline.nowMs < endsAtMs && (await this.#isBusy())) await this.#timeline.pass(() => false, LOOK_MS)
   }
@@ -316,7 +312,7 @@ class Simulation {
 
   /** One of each request, one after another: all must get something final now. */
   async #askOnceMore (): Promise<void> {
-    const { clients, policy } = this.#schedule
+    const { clients } = this.#schedule
     const distinct = new Map(clients.map(client => [`${client.scope} ${client.key} ${client.body}`, client]))
     for (const client of distinct.values()) {
       let told: Told | null | undefined
@@ -324,7 +320,7 @@ class Simulation {
       await this.#timeline.pass(() => told !== undefined, CLIENTS_END_MS)
       // What this one locked is unlocked behind it.
       await this.#timeline.pass(() => false, LOOK_MS)
-      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && policy.unknown === 'hold'))
+      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && this.#seats[client.gateway]?.route.idempotency.unknown === 'hold'))
       if (!fine) this.#trouble.push(`when all was over, ${client.scope} ${client.key} ${client.body} was told ${told?.kind ?? 'nothing'}`)
     }
   }
@@ -336,18 +332,20 @@ class Simulation {
 
   #history (rows: History['rows']): History {
     const rules = rulesOf(this.#schedule, this.#route)
-    return { events: this.#keeper.events, rows, endedAtMs: this.#timeline.nowMs, rulesOf: () => rules }
+    return { events: this.#keeper.events, rows, endedAtMs: this.#timeline.nowMs, rulesOf: () => rules, unknownOf: call => (this.#taken.get(call) ?? this.#route).idempotency.unknown }
   }
 }
 
 /** The ways to the stores and back, some times over. */
 const SCHEDULING_MS = 500
 
-function rulesOf ({ claimWithinMs, clients, faults, network }: Schedule, { idempotency }: GuardedRoute): Rules {
+/** With several configurations: the most patient one's. */
+function rulesOf ({ claimWithinMs, clients, faults, network, variants }: Schedule, { idempotency }: GuardedRoute): Rules {
   const { unknown, retentionMs, unknownRetentionMs, answerWithinMs, inFlight, onMismatch } = idempotency
   const stoppedMs = faults.reduce((sum, { action }) => action.kind === 'pause' ? sum + action.forMs : sum, 0)
   // A waiter whose own claim is decided last may have joined others, who asked for something else, before.
   const claims = 2 + new Set(clients.map(({ body }) => body)).size
-  const answerMs = Math.max(answerWithinMs, inFlight.waitMs) + claims * (claimWithinMs + REDIS_PATIENCE_MS) + stoppedMs + network.slow.ms * 2 + SCHEDULING_MS
+  const patienceMs = Math.max(answerWithinMs, inFlight.waitMs, ...variants.flatMap(variant => [variant.answerWithinMs ?? 0, variant.inFlight?.waitMs ?? 0]))
+  const answerMs = patienceMs + claims * (claimWithinMs + REDIS_PATIENCE_MS) + stoppedMs + network.slow.ms * 2 + SCHEDULING_MS
   return { unknown, retentionMs, unknownRetentionMs, answerMs, replaysMismatch: onMismatch.action === 'replay' }
 }

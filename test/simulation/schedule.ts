@@ -12,6 +12,8 @@ export interface Schedule {
   /** What the draw leaned towards. */
   readonly theme: string
   readonly policy: Partial<IdempotencyPolicy> & Pick<IdempotencyPolicy, 'leaseMs' | 'answerWithinMs' | 'retentionMs' | 'unknownRetentionMs' | 'unknown'>
+  /** The configurations of the route: what each says otherwise than `policy`. The first says nothing otherwise. */
+  readonly variants: readonly Variant[]
   readonly upstreamTimeoutMs: number
   readonly claimWithinMs: number
   readonly copyTtlMs: number
@@ -33,8 +35,16 @@ export interface Schedule {
   readonly operator: readonly OperatorAct[]
 }
 
+/** A configuration that a gateway may run with beside others, or after them. */
+export type Variant = Partial<Pick<IdempotencyPolicy, 'leaseMs' | 'fingerprint' | 'unknown' | 'inFlight' | 'answerWithinMs' | 'retentionMs'>>
+
 /** A machine's clocks: how far its wall clock is off, and how fast both of them run. */
-export interface Machine { readonly skewMs: number, readonly rate: number }
+export interface Machine {
+  readonly skewMs: number
+  readonly rate: number
+  /** The configuration that its gateway starts with; absent: the first. */
+  readonly variant?: number
+}
 
 export interface Network {
   readonly baseMs: number
@@ -88,6 +98,19 @@ export type Action =
   | { readonly kind: 'flush' }
   /** Another Redis takes over, without the writes of the last `lostMs`. */
   | { readonly kind: 'failover', readonly lostMs: number }
+  /** `lostMs` long ago: that is what it comes back with. */
+  | { readonly kind: 'snapshot', readonly lostMs: number }
+  /** Another configuration: by a reload, or when its process is started the next time. */
+  | { readonly kind: 'configure', readonly gateway: number, readonly variant: number, readonly reloads: boolean }
+  /** The arbiter's clock is set. */
+  | { readonly kind: 'step', readonly byMs: number }
+  /**
+   * No commit is acknowledged; who only reads is answered. `shows`: what was written can be seen meanwhile (the wait for a standby
+   * was cancelled). `promoted`: the standby takes over at the end, and has none of it.
+   */
+  | { readonly kind: 'hang', readonly forMs: number, readonly shows: boolean, readonly promoted: boolean }
+  /** Somebody holds what is claimed just then locked. */
+  | { readonly kind: 'row-lock', readonly forMs: number }
   /** The arbiter loses the rows of all records that are claimed: outside the promise, but for what Redis still knows. */
   | { readonly kind: 'amnesia' }
   /** Happens to the call that triggers it. */

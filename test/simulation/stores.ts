@@ -1,35 +1,13 @@
 /**
- * The stores of a simulated world, which outlive its processes, and what can befall them: a Redis that is flushed or
- * replaced by one that lags behind, an arbiter that forgets. Both are the memory stores of src/; whatever else can go
- * wrong with them goes wrong on the way (network.ts).
+ * The Redis of a simulated world, which outlives its processes, and what can befall it: it is flushed, replaced by one that
+ * lags behind, or comes back from an old snapshot. It is the memory store of src/; whatever else can go wrong with it goes
+ * wrong on the way (network.ts).
  */
-import type { LockStore, RecordStore } from '../../src/ports.ts'
+import type { LockStore } from '../../src/ports.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
-import { MemoryStore } from '../../src/store/memory.ts'
 import type { Timeline } from '../harness/timeline.ts'
-
-interface Write<Store> { readonly atMs: number, readonly apply: (store: Store) => Promise<unknown> }
-
-/** The time of a store: the present, or, while it does again what was done, the past. */
-class StoreTime {
-  readonly #nowMs: () => number
-  #thenMs: number | null = null
-
-  constructor (nowMs: () => number) {
-    this.#nowMs = nowMs
-  }
-
-  readonly nowMs = (): number => this.#thenMs ?? this.#nowMs()
-
-  /** The memory stores apply a write before they return its promise. */
-  again<Store> (writes: ReadonlyArray<Write<Store>>, store: Store): void {
-    for (const { atMs, apply } of writes) {
-      this.#thenMs = atMs
-      apply(store).catch(() => {})
-    }
-    this.#thenMs = null
-  }
-}
+import { StoreTime } from './store-time.ts'
+import type { Write } from './store-time.ts'
 
 /** One Redis for all: values are lost by a flush or a failover, subscriptions are made again by themselves. */
 export class SimulatedRedis implements LockStore {
@@ -37,7 +15,7 @@ export class SimulatedRedis implements LockStore {
   readonly #time: StoreTime
   readonly #wakes: MemoryLocks
   #values: MemoryLocks
-  #log: Array<Write<LockStore>> = []
+  #log: Array<Write<LockStore> & { readonly flushes?: true }> = []
 
   constructor (timeline: Timeline) {
     this.#time = new StoreTime(() => timeline.nowMs)
@@ -57,47 +35,21 @@ export class SimulatedRedis implements LockStore {
   close: LockStore['close'] = async () => {}
 
   flush (): void {
-    this.#log = []
+    // Noted: a snapshot may be older.
+    this.#log.push({ atMs: this.#time.nowMs(), apply: async () => {}, flushes: true })
     this.#values = new MemoryLocks(this.#time)
   }
 
-  /** What was written in the last `lostMs` never was. */
+  /** What was written in the last `lostMs` never was: a failover, or (for longer) an old snapshot. What has ended since stays away. */
   failOver (lostMs: number): void {
     const untilMs = this.#time.nowMs() - lostMs
     this.#log = this.#log.filter(({ atMs }) => atMs <= untilMs)
     this.#values = new MemoryLocks(this.#time)
-    this.#time.again(this.#log, this.#values)
+    this.#time.again(this.#log.slice(this.#log.findLastIndex(({ flushes }) => flushes) + 1), this.#values)
   }
 
   async #write<Result> (apply: (locks: LockStore) => Promise<Result>): Promise<Result> {
     this.#log.push({ atMs: this.#time.nowMs(), apply })
     return apply(this.#values)
-  }
-}
-
-/** The arbiter: memory, whose every row can be lost. */
-export class SimulatedArbiter {
-  readonly records: RecordStore
-  readonly #timeline: Timeline
-  #store: MemoryStore
-
-  constructor (timeline: Timeline) {
-    this.#timeline = timeline
-    this.#store = this.#empty()
-    this.records = new Proxy(this.#store, {
-      get: (_, property) => {
-        const member: unknown = Reflect.get(this.#store, property, this.#store)
-        return typeof member === 'function' ? member.bind(this.#store) as unknown : member
-      }
-    })
-  }
-
-  /** Outside the promise (protocol §10), but for what Redis still knows. */
-  forget (): void {
-    this.#store = this.#empty()
-  }
-
-  #empty (): MemoryStore {
-    return new MemoryStore({ nowMs: () => this.#timeline.wallMs, installation: 'simulated' })
   }
 }

@@ -2,6 +2,7 @@
  * The kinds of trouble that a schedule can lean towards: each draws faults, and whatever must stand so that they hit. Draws
  * only; what a fault does is the business of run.ts and process.ts.
  */
+import { pageOf } from './behaviours.ts'
 import type { Chance } from './chance.ts'
 import { MESSAGE_FAULTS } from './schedule.ts'
 import type { Action, Fault, MessageFault, Moment, OperatorAct, Schedule, Trigger } from './schedule.ts'
@@ -17,9 +18,10 @@ export interface Draft {
   readonly redis: boolean
 }
 
-type Leaning = Pick<Schedule, 'faults'> & Partial<Schedule>
+export type Leaning = Pick<Schedule, 'faults'> & Partial<Schedule>
 
-export interface Theme { readonly name: string, readonly lean: (draft: Draft) => Leaning }
+/** `differs`: gateways run with several configurations. */
+export interface Theme { readonly name: string, readonly lean: (draft: Draft) => Leaning, readonly differs?: true }
 
 export const THEMES: ReadonlyArray<readonly [weight: number, theme: Theme]> = [
   [4, { name: 'calm', lean: () => ({ faults: [] }) }],
@@ -34,7 +36,13 @@ export const THEMES: ReadonlyArray<readonly [weight: number, theme: Theme]> = [
   [8, { name: 'queue', lean: queue }],
   [4, { name: 'drain', lean: draft => ({ faults: some(draft, 1, 2, () => at(draft, drain(draft))) }) }],
   [18, { name: 'mix', lean: draft => ({ faults: some(draft, 2, 4, () => draft.chance.hit(0.3) ? message(draft) : at(draft, any(draft))) }) }],
-  [2, { name: 'amnesia', lean: amnesia }]
+  [2, { name: 'amnesia', lean: amnesia }],
+  [10, { name: 'differ', lean: differ, differs: true }],
+  [6, { name: 'step', lean: step }],
+  [10, { name: 'hang', lean: hang }],
+  [4, { name: 'row lock', lean: rowLock }],
+  [5, { name: 'snapshot', lean: snapshot }],
+  [5, { name: 'hops', lean: hops }]
 ]
 
 function some (draft: Draft, min: number, max: number, one: () => Fault): Fault[] {
@@ -72,7 +80,7 @@ function gatewayOf ({ chance, gateways }: Draft): number {
 // ---------------------------------------------------------------- what
 
 function any (draft: Draft): Action {
-  return draft.chance.weighted<(draft: Draft) => Action>([[4, crash], [5, pause], [4, cut], [3, redis], [1, drain], [1, clock]])(draft)
+  return draft.chance.weighted<(draft: Draft) => Action>([[8, crash], [10, pause], [8, cut], [6, redis], [2, drain], [2, clock], [1, stepped], [1, hung]])(draft)
 }
 
 /** Shorter than a lease, about one, and long enough for the whole rest of the story. */
@@ -184,6 +192,90 @@ function amnesia (draft: Draft): Leaning {
     network: { baseMs: 1, jitterMs: 1, slow: { share: 0, ms: 0 }, lossShare: 0, wireMs: 0 },
     copyTtlMs: 60_000
   }
+}
+
+/** Gateways with several configurations, which change under requests; one that is started anew has another one; and something more. */
+function differ (draft: Draft): Leaning {
+  const { chance } = draft
+  const configured = (): Action => ({ kind: 'configure', gateway: gatewayOf(draft), variant: chance.whole(0, 2), reloads: chance.hit(0.7) })
+  return {
+    faults: [...some(draft, 1, 4, () => at(draft, configured())), ...some(draft, 0, 1, () => at(draft, any(draft)))],
+    operator: chance.hit(0.3) ? [{ kind: 'delete', atMs: chance.whole(100, 4_000) }] : []
+  }
+}
+
+/** By about a lease, by more than any retention, by days; back by no more than a lease: every lease and retention ends so much later. */
+function stepped ({ chance, leaseMs }: Draft): Action {
+  return { kind: 'step', byMs: chance.weighted([[3, chance.whole(leaseMs, 3 * leaseMs)], [2, 130_000], [2, 90_000_000], [1, 30 * 86_400_000], [2, -chance.whole(100, leaseMs)]]) }
+}
+
+/** While somebody executes for longer than a lease, or behind what he has settled. */
+function step (draft: Draft): Leaning {
+  const { chance, gateways } = draft
+  const operation = chance.one(['send', 'send', 'settle'])
+  const trigger: Trigger = { kind: 'call', gateway: chance.whole(0, gateways - 1), operation, nth: 1, moment: chance.one(['applied', 'reply']) }
+  return { faults: [{ trigger, action: stepped(draft) }, ...some(draft, 0, 1, () => at(draft, any(draft)))], ...chance.hit(0.6) && slowly(draft).leaning }
+}
+
+/** An answer that takes longer than a lease, where the upstream has so long, and something that is over shortly before it comes. */
+function slowly ({ chance, leaseMs, upstreamTimeoutMs }: Draft): { readonly forMs: number, readonly leaning: Partial<Schedule> } {
+  const afterMs = chance.whole(Math.min(1.3 * leaseMs, upstreamTimeoutMs / 2), upstreamTimeoutMs - 100)
+  const forMs = chance.whole(Math.min(leaseMs, afterMs / 2), Math.min(LATE_MS_MAX, afterMs))
+  return { forMs, leaning: { script: [{ kind: 'answer', status: 201, means: 'keep', afterMs }], poolMs: [] } }
+}
+
+/** No longer than a statement may be on its way (P6). */
+function hung (draft: Draft): Extract<Action, { kind: 'hang' }> {
+  const { chance, leaseMs } = draft
+  return { kind: 'hang', forMs: chance.weighted([[1, chance.whole(100, leaseMs)], [2, slowly(draft).forMs]]), shows: chance.hit(0.6), promoted: chance.hit(0.5) }
+}
+
+function hang (draft: Draft): Leaning {
+  const { chance } = draft
+  const gateway = gatewayOf(draft)
+  const trigger = { kind: 'call', gateway, operation: chance.weighted([[2, 'insert'], [5, 'send'], [5, 'settle'], [1, 'take']]), nth: 1, moment: chance.one(['call', 'applied'] as const) } as const
+  const { forMs, leaning } = slowly(draft)
+  const faults: Fault[] = [{ trigger, action: { ...hung(draft), ...trigger.operation === 'send' && { forMs } } }, ...some(draft, 0, 1, () => at(draft, any(draft)))]
+  return { faults, ...(trigger.operation === 'send' || chance.hit(0.3)) && leaning, ...beside(draft, gateway) }
+}
+
+/** Who asks again and again at another gateway keeps its contact with an arbiter that is only read, and finds a lease over before any sweeper does. */
+function beside ({ chance, longestLeaseMs, gateways }: Draft, gateway: number): Partial<Schedule> {
+  if (gateways === 1 || chance.hit(0.3)) return {}
+  const client = { key: 'k-0', scope: 'Bearer a', body: 'one', roams: false, leavesAfterMs: [null, null], retryMs: 50 } as const
+  const startsAtMs = longestLeaseMs + 100
+  return { redis: chance.hit(0.3), clients: [{ ...client, startsAtMs, gateway, triesMax: 12 }, { ...client, startsAtMs: startsAtMs + 20, gateway: (gateway + 1) % gateways, triesMax: 150 }] }
+}
+
+/** The database is fine, and its owner lives. */
+function rowLock (draft: Draft): Leaning {
+  const gateway = gatewayOf(draft)
+  const trigger: Trigger = { kind: 'call', gateway, operation: 'send', nth: 1, moment: 'applied' }
+  const { forMs, leaning } = slowly(draft)
+  return { faults: [{ trigger, action: { kind: 'row-lock', forMs } }], ...leaning, ...beside(draft, gateway) }
+}
+
+/** Kept, deleted, asked for again; then Redis comes back as it was before the delete, and somebody asks once more. */
+function snapshot (draft: Draft): Leaning {
+  const { chance, leaseMs, gateways } = draft
+  const deletedMs = chance.whole(300, 1_500)
+  // A delete takes effect after two leases, and is looked for until then.
+  const againMs = deletedMs + 2 * leaseMs + 1_500
+  const backMs = againMs + chance.whole(200, 2_000)
+  const client = (startsAtMs: number): Schedule['clients'][number] => ({ key: 'k-0', scope: 'Bearer a', body: 'one', startsAtMs, gateway: chance.whole(0, gateways - 1), roams: true, leavesAfterMs: [null, null], triesMax: 12, retryMs: 300 })
+  return {
+    faults: [{ trigger: { kind: 'time', atMs: backMs }, action: { kind: 'snapshot', lostMs: backMs - chance.whole(100, deletedMs) } }, ...some(draft, 0, 1, () => at(draft, any(draft)))],
+    operator: [{ kind: 'delete', atMs: deletedMs }],
+    clients: [client(0), client(againMs), client(backMs + chance.whole(1, 1_000)), client(backMs + chance.whole(1, 3_000))],
+    redis: true,
+    copyTtlMs: 60_000
+  }
+}
+
+/** Pages of hops, before an answer or for good. */
+function hops (draft: Draft): Leaning {
+  const { chance } = draft
+  return { faults: some(draft, 0, 1, () => at(draft, any(draft))), script: Array.from({ length: chance.whole(1, 3) }, () => pageOf(chance, chance.whole(1, 200))) }
 }
 
 export function operatorAct (chance: Chance): OperatorAct {

@@ -8,7 +8,7 @@ import type { WireAnswer } from '../told.ts'
 import type { Wish } from './wishes.ts'
 
 /** `accepted`: a 202 of the gateway's own. */
-export type InboxTold = { readonly kind: 'accepted', readonly ids: readonly string[] } | { readonly kind: Exclude<ToldKind, 'duplicate'> }
+export type InboxTold = { readonly kind: 'accepted', readonly ids: readonly string[] } | { readonly kind: Exclude<ToldKind, 'duplicate' | 'accepted'> }
 
 export interface Call {
   readonly call: string
@@ -65,7 +65,7 @@ function toldByInbox ({ route, parts }: Wish, answer: WireAnswer): InboxTold | s
   const told = toldBy(answer)
   if (typeof told === 'string') return told
   const allowed = route.onWish ? told.kind !== 'duplicate' : told.kind === 'unsent' || told.kind === 'mismatch'
-  if (!allowed || told.kind === 'duplicate') return `${told.kind} (${answer.status}) on route ${route.name} for ${parts.length} messages`
+  if (!allowed || told.kind === 'duplicate' || told.kind === 'accepted') return `${told.kind} (${answer.status}) on route ${route.name} for ${parts.length} messages`
   return { kind: told.kind }
 }
 

@@ -92,7 +92,7 @@ export interface ShownInboxViolation extends Omit<InboxFound, 'invariant'> {
 
 interface Ended { readonly seconds: number, readonly unanswered: number, readonly mendedMs: number, readonly drainedInMs: number }
 
-const INBOX_MODE: Mode = { upstream: './inbox/consumer-process.ts', configOf: inboxConfigOf, installAudit: installMessageAudit }
+const INBOX_MODE: Mode = { upstream: './inbox/consumer-process.ts', configsOf: config => [inboxConfigOf(config)], installAudit: installMessageAudit }
 /** Longer than elsewhere: what a dead worker had comes back only after fifteen seconds of contact, and messages must get on meanwhile. */
 const PAUSE_MS = 3_000
 /** A busy machine takes longer to send so many. */

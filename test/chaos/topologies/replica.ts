@@ -13,7 +13,7 @@ const NO_DISK = 'the servers of this topology share a disk'
 
 export const REPLICA: Topology = {
   what: 'a Postgres with a synchronous standby that is promoted when it is killed, and one Redis',
-  own: ['postgres-promote', 'postgres-forget-cancelled'],
+  own: ['postgres-promote', 'postgres-forget-cancelled', 'postgres-standby-stall', 'postgres-standby-stall-promote'],
   without: { 'postgres-disk-full': NO_DISK },
   start: async () => {
     const [pair, redis] = await Promise.all([startPair({ synchronous: true }), startRedis()])
@@ -26,6 +26,21 @@ export const REPLICA: Topology = {
       databasePort: pair.port,
       prepared: true,
       own: {
+        'postgres-standby-stall': async ({ forMs }) => {
+          const standby = pair.standby()
+          standby?.pause()
+          await pause(forMs)
+          standby?.resume()
+        },
+        'postgres-standby-stall-promote': async ({ forMs }) => {
+          const standby = pair.standby()
+          standby?.pause()
+          await pause(forMs)
+          await pair.killPrimary()
+          standby?.resume()
+          await pair.promote()
+          await pair.rebuild()
+        },
         'postgres-promote': async ({ forMs }) => {
           await pair.killPrimary()
           await pause(forMs)

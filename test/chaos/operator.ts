@@ -1,0 +1,22 @@
+/** An operator of a run: deletes some settled records by the command of the product, as he would. Judges nothing. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { withClient } from './audit.ts'
+import { MAIN, ownEnvironment } from './gateways.ts'
+
+/** Each is a process of its own, beside everything else on this machine. */
+const DELETED = 3
+/** Kept a moment ago, so that Redis has copies of them, and on a route whose keys are never sent again. */
+const PICK = `select id, encode(owner, 'hex') as owner, attempt from onceway.records
+  where route = 'hold' and state = 'completed' and settled_at < clock_timestamp() - interval '300 ms' order by settled_at desc limit ${DELETED}`
+
+/** Resolves with those whose delete was accepted. */
+export async function deleteSome (database: string, config: string): Promise<string[]> {
+  const rows = await withClient(database, async client => (await client.query<{ id: Buffer, owner: string, attempt: number }>(PICK)).rows)
+  const deleted = await Promise.all(rows.map(async ({ id, owner, attempt }) => {
+    const record = id.toString('base64url')
+    const args = [MAIN, 'records', 'delete', record, '--owner', owner, '--attempt', String(attempt), '--who', 'chaos', '--why', 'to be done anew', '--config', config]
+    return promisify(execFile)(process.execPath, args, { env: ownEnvironment() }).then(() => record, () => null)
+  }))
+  return deleted.filter(record => record !== null)
+}

@@ -1,0 +1,217 @@
+/**
+ * The arbiter of a simulated world: the memory store of src/, and what can befall it. Its clock steps; its commits hang while
+ * its reads go on, and are lost if another takes over meanwhile; somebody holds a row locked; it forgets. Whatever else can
+ * go wrong with it goes wrong on the way (network.ts).
+ */
+import { StoreUnavailable } from '../../src/errors.ts'
+import type { Token } from '../../src/core/record.ts'
+import type { LapseOrder, RecordStore, RenewResult } from '../../src/ports.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
+import type { Timeline } from '../harness/timeline.ts'
+import type { Action } from './schedule.ts'
+import { StoreTime } from './store-time.ts'
+import type { Write } from './store-time.ts'
+
+type Hang = Extract<Action, { kind: 'hang' }>
+
+/** Who waits for a synchronous standby, or for a row. */
+interface Gate { readonly open: Promise<void>, readonly opens: () => void }
+
+/**
+ * Commits hang. `held`: rows that somebody has written whose commit hangs, and who owns them; nobody sees what was written, and
+ * nobody writes them meanwhile. `lost`: another takes over, and knows nothing of it.
+ */
+interface Hanging extends Gate { readonly shows: boolean, readonly held: Map<string, Buffer>, readonly lost: boolean }
+
+export interface ArbiterOptions {
+  readonly timeline: Timeline
+  /** A standby will take over: what it has is done again, so all that is written is noted. */
+  readonly promoted: boolean
+  /** What is written from now on may be lost; to be called if it is. */
+  readonly doubtful: () => () => void
+}
+
+/** Of any schedule. */
+const ROWS_MAX = 100
+const GRANTS: ReadonlySet<string> = new Set(['insert', 'take', 'confirm'])
+const READS: ReadonlySet<string> = new Set(['look', 'unresolved', 'list'])
+
+export class SimulatedArbiter {
+  /** As it stands, whatever hangs: for who looks from outside. */
+  readonly records: RecordStore
+  readonly #options: ArbiterOptions
+  readonly #time: StoreTime
+  #store: MemoryStore
+  #log: Array<Write<RecordStore>> = []
+  #aheadMs = 0
+  #hanging: Hanging | null = null
+  readonly #locked = new Map<string, Gate & { readonly owner: Buffer }>()
+
+  constructor (options: ArbiterOptions) {
+    this.#options = options
+    this.#time = new StoreTime(() => options.timeline.wallMs + this.#aheadMs)
+    this.#store = this.#empty()
+    this.records = new Proxy(this.#store, {
+      get: (_, property) => {
+        const member: unknown = Reflect.get(this.#store, property, this.#store)
+        return typeof member === 'function' ? this.#logged(String(property), member.bind(this.#store) as (...args: unknown[]) => unknown) : member
+      }
+    })
+  }
+
+  /** A call may wait for as long as it pleases whoever hampers it. */
+  get hampered (): boolean { return this.#hanging !== null || this.#locked.size > 0 }
+
+  /** Outside the promise (protocol §10), but for what Redis still knows. */
+  forget (): void {
+    this.#log = []
+    this.#store = this.#empty()
+  }
+
+  step (byMs: number): void {
+    this.#aheadMs += byMs
+  }
+
+  hang ({ forMs, shows, promoted }: Hang): void {
+    if (this.#hanging !== null) return
+    const { timeline, doubtful } = this.#options
+    const forgotten = doubtful()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const hanging: Hanging = { open: promise, opens: resolve, shows, held: new Map(), lost: promoted }
+    const durable = this.#log.length
+    this.#hanging = hanging
+    timeline.after(forMs, () => {
+      this.#hanging = null
+      if (promoted) {
+        this.#log.length = durable
+        this.#store = this.#empty()
+        this.#time.again(this.#log, this.#store)
+        forgotten()
+      }
+      resolve()
+    })
+  }
+
+  /** Somebody looks at a row with `for update`. */
+  lockRow (id: Buffer, owner: Buffer, forMs: number): void {
+    const name = id.toString('hex')
+    if (this.#locked.has(name)) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#locked.set(name, { owner, open: promise, opens: resolve })
+    this.#options.timeline.after(forMs, () => {
+      this.#locked.delete(name)
+      resolve()
+    })
+  }
+
+  /** `records`: these rows, watched. A call ends here as a driver's ends: acknowledged, or not. */
+  async carried (records: RecordStore, operation: string, args: readonly unknown[]): Promise<unknown> {
+    const hanging = this.#hanging
+    const call = async (given: readonly unknown[]): Promise<unknown> => (records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>)(...given)
+    if (hanging === null && this.#locked.size === 0) return call(args)
+    if (READS.has(operation)) return this.#vouched(operation, await call(args))
+    if (operation === 'renew') return this.#renewed(args[0] as Token[], async tokens => call([tokens]) as Promise<RenewResult[]>)
+    if (operation === 'lapse') return this.#lapsed(args[0] as LapseOrder, call)
+    if (operation === 'sweep') return []
+    const about = aboutOf(args[0])
+    // Who inserts looks first: what stands there is told at once, locked or not.
+    if (operation === 'insert' && await this.#store.look(Buffer.from(about.id, 'hex')) !== null) return this.#vouched(operation, await call(args))
+    await this.#locked.get(about.id)?.open
+    return hanging === null || hanging.shows ? this.#vouched(operation, await call(args)) : this.#held(hanging, operation, about, async () => call(args))
+  }
+
+  /** A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts). */
+  async #vouched<Result> (operation: string, result: Result): Promise<Result> {
+    const hanging = this.#hanging
+    if (hanging !== null && (hasWritten(operation, result) || showsSettled(result))) await through(hanging, operation)
+    return result
+  }
+
+  /** Seen when commits no longer hang: a lease that it grants is as old as the statement. Who finds the row locked writes it then. */
+  async #held (hanging: Hanging, operation: string, { id, owner }: About, call: () => Promise<unknown>): Promise<unknown> {
+    const atMs = GRANTS.has(operation) && !hanging.held.has(id) ? this.#time.nowMs() : null
+    if (!hanging.held.has(id)) hanging.held.set(id, owner)
+    await through(hanging, operation)
+    return atMs === null ? call() : this.#time.at(atMs, call)
+  }
+
+  /** What is locked is skipped. */
+  async #renewed (tokens: readonly Token[], renew: (tokens: readonly Token[]) => Promise<RenewResult[]>): Promise<RenewResult[]> {
+    const hanging = this.#hanging
+    const isFree = ({ id }: Token): boolean => !this.#locked.has(id.toString('hex')) && hanging?.held.has(id.toString('hex')) !== true
+    const free = tokens.filter(isFree)
+    if (free.length === 0) return tokens.map(() => 'skipped')
+    const inTheirPlaces = (results: RenewResult[]): RenewResult[] => tokens.map(token => results[free.indexOf(token)] ?? 'skipped')
+    if (hanging === null || hanging.shows) return inTheirPlaces(await this.#vouched('renew', await renew(free)))
+    const atMs = this.#time.nowMs()
+    for (const { id, owner } of free) hanging.held.set(id.toString('hex'), owner)
+    await through(hanging, 'renew')
+    return inTheirPlaces(await this.#time.at(atMs, async () => renew(free)))
+  }
+
+  async #lapsed (order: LapseOrder, lapse: (args: readonly unknown[]) => Promise<unknown>): Promise<unknown> {
+    const hanging = this.#hanging
+    const running = [...order.running, ...Array.from(this.#locked.values(), ({ owner }) => owner), ...hanging?.held.values() ?? []]
+    if (hanging?.shows === false) {
+      // Nothing to write is nothing to wait for.
+      const rows = await this.#store.list({ state: 'claimed', limit: ROWS_MAX })
+      const over = rows.filter(({ id, owner, lapsed }) => lapsed && !running.some(each => each.equals(owner)) && order.ids?.some(each => each.equals(id)) !== false)
+      if (over.length === 0) return []
+      await through(hanging, 'lapse')
+    }
+    return this.#vouched('lapse', await lapse([{ ...order, running }]))
+  }
+
+  #logged (operation: string, call: (...args: unknown[]) => unknown): (...args: unknown[]) => unknown {
+    if (!this.#options.promoted || READS.has(operation)) return call
+    return (...args) => {
+      const again = operation === 'lapse' ? [{ ...args[0] as LapseOrder, still: () => true }] : args
+      const done = call(...args) as Promise<unknown>
+      const atMs = this.#time.nowMs()
+      return done.then(result => {
+        if (hasWritten(operation, result)) this.#log.push({ atMs, apply: async store => (store[operation as keyof RecordStore] as (...args: unknown[]) => Promise<unknown>)(...again) })
+        return result
+      })
+    }
+  }
+
+  #empty (): MemoryStore {
+    return new MemoryStore({ nowMs: this.#time.nowMs, installation: 'simulated' })
+  }
+}
+
+async function through (hanging: Hanging, operation: string): Promise<void> {
+  await hanging.open
+  if (hanging.lost) throw new StoreUnavailable('simulated', operation, true)
+}
+
+interface About { readonly id: string, readonly owner: Buffer }
+
+const NOBODY = Buffer.alloc(0)
+
+/** A token, a claim, a settlement, a note or a resolution: whatever it is, it is about one record. A sign of life is about none. */
+function aboutOf (about: unknown): About {
+  const { id, owner, token } = (about ?? {}) as { readonly id?: Buffer, readonly owner?: Buffer, readonly token?: Token }
+  return { id: (id ?? token?.id ?? NOBODY).toString('hex'), owner: owner ?? token?.owner ?? NOBODY }
+}
+
+function hasWritten (operation: string, result: unknown): boolean {
+  if (READS.has(operation)) return false
+  if (operation === 'beat') return true
+  if (typeof result === 'boolean') return result
+  if (Array.isArray(result)) return operation === 'renew' ? result.includes('renewed') : result.length > 0
+  return ['won', 'settled', 'done'].includes((result as { readonly kind: string }).kind)
+}
+
+function showsSettled (result: unknown): boolean {
+  if (result === null || typeof result !== 'object') return false
+  const { row, state } = result as { readonly row?: { readonly state: string } | null, readonly state?: string }
+  const shown = state ?? row?.state
+  return shown !== undefined && shown !== 'claimed'
+}
+
+/** Every method of the port, behind whatever hangs or is locked. */
+export function carriedBy (arbiter: SimulatedArbiter, records: RecordStore): RecordStore {
+  const calls = Object.keys(records).filter(name => typeof records[name as keyof RecordStore] === 'function')
+  return { ...records, ...Object.fromEntries(calls.map(name => [name, async (...args: unknown[]) => arbiter.carried(records, name, args)])) }
+}
