@@ -5,7 +5,8 @@
  */
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { Token } from '../../src/core/record.ts'
-import type { LapseOrder, RecordStore, RenewResult } from '../../src/ports.ts'
+import type { InboxStore, LapseOrder, RecordStore, RenewResult } from '../../src/ports.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import type { Action } from './schedule.ts'
@@ -42,6 +43,7 @@ export class SimulatedArbiter {
   readonly #options: ArbiterOptions
   readonly #time: StoreTime
   #store: MemoryStore
+  #inbox: MemoryInbox
   #log: Array<Write<RecordStore>> = []
   #aheadMs = 0
   #hanging: Hanging | null = null
@@ -51,6 +53,7 @@ export class SimulatedArbiter {
     this.#options = options
     this.#time = new StoreTime(() => options.timeline.wallMs + this.#aheadMs)
     this.#store = this.#empty()
+    this.#inbox = this.#emptyInbox()
     this.records = new Proxy(this.#store, {
       get: (_, property) => {
         const member: unknown = Reflect.get(this.#store, property, this.#store)
@@ -59,6 +62,9 @@ export class SimulatedArbiter {
     })
   }
 
+  /** Beside the records, in the same database. Nobody delivers. */
+  get inbox (): InboxStore { return this.#inbox }
+
   /** A call may wait for as long as it pleases whoever hampers it. */
   get hampered (): boolean { return this.#hanging !== null || this.#locked.size > 0 }
 
@@ -66,6 +72,7 @@ export class SimulatedArbiter {
   forget (): void {
     this.#log = []
     this.#store = this.#empty()
+    this.#inbox = this.#emptyInbox()
   }
 
   step (byMs: number): void {
@@ -85,6 +92,7 @@ export class SimulatedArbiter {
       if (promoted) {
         this.#log.length = durable
         this.#store = this.#empty()
+        this.#inbox = this.#emptyInbox()
         this.#time.again(this.#log, this.#store)
         forgotten()
       }
@@ -173,6 +181,10 @@ export class SimulatedArbiter {
         return result
       })
     }
+  }
+
+  #emptyInbox (): MemoryInbox {
+    return new MemoryInbox({ nowMs: this.#time.nowMs, records: this.#store })
   }
 
   #empty (): MemoryStore {

@@ -130,5 +130,5 @@ export class Clients {
 }
 
 export function isFinal (told: Told | null): boolean {
-  return told !== null && ['stored', 'replayed', 'tombstone', 'mismatch'].includes(told.kind)
+  return told !== null && ['stored', 'replayed', 'tombstone', 'mismatch', 'accepted'].includes(told.kind)
 }

@@ -15,13 +15,14 @@ export interface Wrong {
 }
 
 /** `done`: executions that the upstream has really done. `wronged`: who lived and lost his lease. */
-export function wrongsOf (schedule: Schedule, { history, done, wronged, trouble }: Pick<Run, 'history' | 'done' | 'wronged' | 'trouble'>): Wrong[] {
+export function wrongsOf (schedule: Schedule, { history, done, accepted, wronged, trouble }: Omit<Run, 'reach'>): Wrong[] {
   return [
     ...violationsOf(history).map(({ invariant, detail }) => ({ rule: invariant, detail })),
     ...staleReplays(history).map(({ detail }) => ({ rule: 'P10', detail })),
     ...unknownUnsent(schedule, history),
     ...doneTwice(schedule, history, done),
     ...pagesKept(schedule, history),
+    ...executedAndAccepted(history, accepted),
     ...wronged.map(detail => ({ rule: 'E2b', detail })),
     ...trouble.map(detail => ({ rule: 'trouble', detail }))
   ]
@@ -49,6 +50,19 @@ function pagesKept ({ policy }: Schedule, { events }: History): Wrong[] {
     const kept = event.kind === 'told' && (event.told.kind === 'stored' || event.told.kind === 'replayed') && event.told.execution === null
     return kept ? [{ rule: 'I11', detail: `call ${event.call} was told that a hop's page is the upstream's answer` }] : []
   })
+}
+
+/** N5: what was accepted is delivered some day. It was not executed, unless that freed its key. */
+function executedAndAccepted (history: History, accepted: ReadonlySet<string>): Wrong[] {
+  if (accepted.size === 0) return []
+  return Array.from(livesOf(history)).filter(([record]) => accepted.has(record)).flatMap(([record, lives]) => {
+    const bound = lives.at(-1)?.sendings.find(({ execution }) => !isRelease(history, execution))
+    return bound === undefined ? [] : [{ rule: 'N5', detail: `record ${record.slice(0, 8)} was accepted, and execution ${bound.execution} did not free its key` }]
+  })
+}
+
+function isRelease ({ events }: History, execution: number): boolean {
+  return events.some(event => event.kind === 'replied' && event.execution === execution && event.means === 'release')
 }
 
 /** Faults after which nobody is left who could say in time that nothing was sent. */

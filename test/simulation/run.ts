@@ -13,12 +13,12 @@ import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
-import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
 import type { Behaviour } from '../crash/outside.ts'
 import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
+import { inboxPolicy } from '../gateway/inbox-world.ts'
 import { guardedRoute } from '../harness/gateway.ts'
 import type { Port } from '../harness/crashing.ts'
 import type { History, Rules, Told } from '../harness/history.ts'
@@ -44,6 +44,8 @@ export interface Run {
   /** Executions that the upstream has really done. */
   readonly done: ReadonlySet<number>
   readonly reach: Reach
+  /** Records whose key is a message's. */
+  readonly accepted: ReadonlySet<string>
   /** Who lived and lost his lease all the same (E2b). */
   readonly wronged: readonly string[]
   /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
@@ -117,7 +119,7 @@ class Simulation {
     this.#schedule = schedule
     this.#variants = schedule.machines.map(({ variant }) => variant ?? 0)
     this.#reach = new Reach(policy.leaseMs, fields => { this.#trouble.push(JSON.stringify(fields)) })
-    this.#routes = variants.map(variant => guardedRoute('http://upstream.test', { ...policy, ...variant }, { timeoutMs: upstreamTimeoutMs }))
+    this.#routes = variants.map(({ accepts = false, ...variant }) => guardedRoute('http://upstream.test', { ...policy, ...variant, ...accepts && { inbox: inboxPolicy(), inboxFor: 'all' as const } }, { timeoutMs: upstreamTimeoutMs }))
     this.#route = this.#routes[0] as GuardedRoute
     this.#network = new Network(schedule.network, new Chance(seed, NETWORK_STREAM), this.#timeline)
     this.#director = new Director(faults, action => { this.#faults.act(action) })
@@ -150,11 +152,12 @@ class Simulation {
     await this.#settleDown()
     await this.#askOnceMore()
     const rows = await this.#rows()
+    const accepted = new Set((await this.#arbiter.inbox.list({ limit: 100 })).map(({ id }) => nameOf(id)))
     for (const { process } of this.#seats) process.die()
     this.#keeper.end(this.#timeline.nowMs)
     this.#reach.read(this.#keeper.events)
     const { done } = this.#books
-    return { history: this.#history(rows), done, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
+    return { history: this.#history(rows), done, accepted, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
   }
 
   #behaviour (turn: number): Behaviour {
@@ -182,13 +185,13 @@ class Simulation {
       records: this.#records,
       hangs: () => this.#arbiter.hampered,
       locks: redis ? this.#redis : NO_LOCKS,
+      inbox: this.#arbiter.inbox,
       upstream: this.#upstream,
       poolMs: () => this.#calm ? 0 : this.#schedule.poolMs[this.#dispatches++] ?? 0,
       patienceMs: (port, operation) => this.#patienceMs(port, operation),
       watcher: this.#reach
     })
     const seat = this.#seatOf(process, this.#variants[number] ?? 0, {
-      inbox: new MemoryInbox({ nowMs: () => 0 }),
       wakes: NO_WAKES,
       marks: new RouteMarks(() => 0, false),
       tokens: { verify: async () => ({ kind: 'invalid' }) },
@@ -203,11 +206,11 @@ class Simulation {
     return seat
   }
 
-  #seatOf (process: SimulatedProcess, variant: number, fixed: Omit<World, 'records' | 'locks' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>): Seat {
+  #seatOf (process: SimulatedProcess, variant: number, fixed: Omit<World, 'records' | 'locks' | 'inbox' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>): Seat {
     const { policy, redis, variants, theme } = this.#schedule
-    const { records, upstream, clock, random } = process
+    const { records, inbox, upstream, clock, random } = process
     const shortestLeaseMs = Math.min(...variants.map(({ leaseMs }) => leaseMs ?? policy.leaseMs))
-    const gateway = new Gateway({ ...fixed, ...this.#configured(variant), records, locks: redis ? process.locks : NO_LOCKS, upstream, clock, random, instance: process.name }, shortestLeaseMs)
+    const gateway = new Gateway({ ...fixed, ...this.#configured(variant), records, inbox, locks: redis ? process.locks : NO_LOCKS, upstream, clock, random, instance: process.name }, shortestLeaseMs)
     gateway.rowsMayVanish = theme === 'amnesia'
     const seat: Seat = {
       process,
