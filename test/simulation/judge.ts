@@ -3,7 +3,7 @@
  * what happened to whom. Pure; runs nothing.
  */
 import { livesOf } from '../harness/history.ts'
-import type { EventOf, History } from '../harness/history.ts'
+import type { EventOf, History, Life } from '../harness/history.ts'
 import { staleReplays, violationsOf } from '../harness/checker.ts'
 import type { Run } from './run.ts'
 import type { Schedule } from './schedule.ts'
@@ -52,13 +52,20 @@ function pagesKept ({ policy }: Schedule, { events }: History): Wrong[] {
   })
 }
 
-/** N5: what was accepted is delivered some day. It was not executed, unless that freed its key. */
+/** N5: what was accepted is delivered some day. It was not executed in that life, unless that freed its key. */
 function executedAndAccepted (history: History, accepted: ReadonlySet<string>): Wrong[] {
   if (accepted.size === 0) return []
+  const records = new Map(history.events.filter((event): event is EventOf<'asked'> => event.kind === 'asked').map(({ call, record }) => [call, record]))
   return Array.from(livesOf(history)).filter(([record]) => accepted.has(record)).flatMap(([record, lives]) => {
-    const bound = lives.at(-1)?.sendings.find(({ execution }) => !isRelease(history, execution))
+    const acceptedAtMs = history.events.find(event => event.kind === 'told' && event.told.kind === 'accepted' && records.get(event.call) === record)?.atMs ?? Infinity
+    const bound = lives.filter(life => !isOver(life, acceptedAtMs)).flatMap(({ sendings }) => sendings).find(({ execution }) => !isRelease(history, execution))
     return bound === undefined ? [] : [{ rule: 'N5', detail: `record ${record.slice(0, 8)} was accepted, and execution ${bound.execution} did not free its key` }]
   })
+}
+
+function isOver ({ settles, deleted }: Life, atMs: number): boolean {
+  const last = settles.at(-1)
+  return deleted.some(each => each.atMs <= atMs) || (last !== undefined && last.atMs + last.keepMs <= atMs)
 }
 
 function isRelease ({ events }: History, execution: number): boolean {
