@@ -3,18 +3,21 @@
  * in order again. The only file that constructs drivers. A worker (workers/) is the same without an admin port.
  */
 import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { Deliverer } from './background/deliverer.ts'
 import { heartbeat } from './background/heartbeat.ts'
 import { inboxDepths } from './background/inbox-depths.ts'
 import { reconciler } from './background/reconciler.ts'
+import { registering } from './background/registering.ts'
 import { StandingWatch } from './background/standing.ts'
 import { sweeper } from './background/sweeper.ts'
 import { banner } from './banner.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
 import type { Config } from './config/config.ts'
-import { leasesOf } from './config/leases.ts'
+import { leasesOf, longestKeepOf } from './config/leases.ts'
 import type { LeaseRange } from './config/leases.ts'
+import { ArbiterClock } from './gateway/arbiter-clock.ts'
 import { tellRecovered } from './gateway/delivering.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { pause, within } from './gateway/patience.ts'
@@ -122,7 +125,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const { logs, meter, instance, leases = leasesOf(config), saysStanding = true } = options
   const { log } = logs
   const live = liveOf(config)
-  const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs })
+  const arbiterClock = new ArbiterClock({ clock: SYSTEM_CLOCK, random: SYSTEM_RANDOM, log, meter, instance, shortestLeaseMs: leases.shortestMs, longestKeepMs: longestKeepOf(config) })
+  const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs, believedMs: arbiterClock.believedMs, meet: async records => { await arbiterClock.beat(records) } })
   const upstream = new UndiciUpstream(config.upstreams)
   const tokens = new JoseVerifier()
   const settings = settingsOf(config)
@@ -133,16 +137,19 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     locks: stores.locks,
     inbox: stores.inbox,
     wakes: stores.wakes,
+    registry: stores.registry,
     marks: stores.marks,
     upstream,
     tokens,
     clock: SYSTEM_CLOCK,
+    arbiterClock,
     random: SYSTEM_RANDOM,
     meter,
     log,
     deliveryLog: logs.deliveries,
     instance
   }, leases.shortestMs)
+  gateway.registration.become(config.routes)
   gateway.noteLapsed(stores.lapsedAtStart)
   tellRecovered(gateway.world, stores.recoveredAtStart)
   const phase = { draining: false }
@@ -159,9 +166,14 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     get limits () { return live.config.limits }
   })
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
-  const services = [heartbeat(gateway), sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
+  const registrar = registering(gateway, saysStanding)
+  const beats = heartbeat(gateway)
+  const services = [registrar, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
+  beats.start()
+  // Before anything listens: whoever is told that this process is ready may send to it.
+  await redisInUse(stores)
   return {
     instance,
     where: stores.where,
@@ -179,6 +191,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       upstream.become(next.upstreams)
       tokens.forgetFiles()
       gateway.become(settingsOf(next))
+      gateway.registration.become(next.routes)
+      registrar.soon()
       server.server.maxConnections = next.limits.connections
       Object.assign(live, taken)
     },
@@ -188,19 +202,21 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     },
     close: async () => {
       gateway.stop()
-      await soon(Promise.allSettled(services.map(async service => { await service.stop() })))
+      await soon(Promise.allSettled([beats, ...services].map(async service => { await service.stop() })))
       await soon(Promise.allSettled([server.close()]))
+      await soon(Promise.allSettled([stores.registry.withdraw(gateway.registration.gateway)]))
       await soon(Promise.allSettled([upstream.close(), stores.close()]))
       clearInterval(alive)
     }
   }
 }
 
-function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'copyTtlMs' | 'probed' | 'inboxes'> {
+function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'longestKeepMs' | 'copyTtlMs' | 'probed' | 'inboxes'> {
   return {
     limits: config.limits,
     claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
     longestLeaseMs: leasesOf(config).longestMs,
+    longestKeepMs: longestKeepOf(config),
     copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0,
     probed: probedRoutes(config.routes),
     inboxes: inboxRoutes(config.routes)
@@ -234,6 +250,16 @@ async function drain (config: Config, gateway: Gateway, server: FastifyInstance,
 
 const KEEP_ALIVE_TICK_MS = 1_000
 
+/** The first request has Redis, if there is one: nothing is asked of it before the first beats say whose it is (store/redis/mirror.ts). */
+async function redisInUse (stores: Stores): Promise<void> {
+  const endsAt = performance.now() + REDIS_WITHIN_MS
+  while (stores.opened && stores.wantsRedis && !stores.locks.available() && performance.now() < endsAt) await sleep(REDIS_LOOK_MS)
+}
+
+/** A few round trips; without Redis the start goes on. */
+const REDIS_WITHIN_MS = 500
+const REDIS_LOOK_MS = 5
+
 /** A store that hangs must not hold up the end: what it was asked last is in doubt either way. */
 async function soon (closing: Promise<unknown>): Promise<void> {
   await Promise.race([closing, pause(SYSTEM_CLOCK, CLOSE_MS)])
@@ -247,6 +273,7 @@ const ANSWERS_MS = 500
 function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch, draining: boolean): Readiness {
   const degraded = []
   if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
+  if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
   return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked, standing: standing.last }
 }

@@ -1,12 +1,39 @@
 /** The real time and the real chance behind their ports. */
 import { randomBytes } from 'node:crypto'
+import { uptime } from 'node:os'
 import { Bag } from './bag.ts'
 import type { Cancel, Clock, Random } from './ports.ts'
 
 export const SYSTEM_CLOCK: Clock = {
   monotonicMs: () => performance.now(),
   wallMs: () => Date.now(),
+  bootMs,
   after: (ms, call) => ms < SHARED_FROM_MS ? alone(Math.max(ms, 0), call) : shared(ms, call)
+}
+
+/**
+ * How coarsely the system tells its uptime, twice over: Linux in hundredths of a second (/proc/uptime, which counts sleep as
+ * CLOCK_BOOTTIME does), Windows in ticks of a sixtieth, the others in whole seconds.
+ */
+const UPTIME_GRAIN_MS = process.platform === 'linux' || process.platform === 'win32' ? 40 : 2_000
+
+/** What the uptime has over the monotonic clock, which stands still while the machine sleeps. */
+let sleptMs = sleptSoFar() ?? 0
+
+/** As fine as the monotonic clock; of the uptime it takes only what the machine has slept. */
+function bootMs (): number {
+  const now = sleptSoFar()
+  if (now !== null && now > sleptMs + UPTIME_GRAIN_MS) sleptMs = now
+  return performance.now() + sleptMs
+}
+
+/** null: this system does not tell; then no sleep is known of. */
+function sleptSoFar (): number | null {
+  try {
+    return uptime() * 1_000 - performance.now()
+  } catch {
+    return null
+  }
 }
 
 /** Shorter waits are for something that is about to happen; longer ones are limits, and most are cancelled. */

@@ -60,3 +60,6 @@ export class StartError extends Error {
     this.exitCode = exitCode
   }
 }
+
+/** The store's clock says an earlier time than it has said before: whoever begins to serve by it would keep records for too short a time, or too long. */
+export class EarlierTime extends StartError {}

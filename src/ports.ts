@@ -2,11 +2,14 @@
  * The seams, types only. A driver knows the seam and not its neighbours; each says in prose what it guarantees, and every
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
+import type { TimeWord } from './core/arbiter-time.ts'
+import type { MessageDetail } from './core/message.ts'
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
-import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, SettledState, Settlement, Token } from './core/record.ts'
+import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, Seen, SettledState, Settlement, Token } from './core/record.ts'
 import type { Unresolved } from './telling.ts'
 
+export type { DifferingRoute, RegisteredRoute, Registering, Registry } from './registry-port.ts'
 export type { AcceptResult, HeldMessage, InboxStore, InboxWakes, MessageAudit, MessageFilter, Recovered, TakeMessages } from './inbox-port.ts'
 
 // ---------------------------------------------------------------- time and chance
@@ -16,6 +19,8 @@ export interface Clock {
   monotonicMs: () => number
   /** Milliseconds since the Unix epoch. For people and for headers, never for leases. */
   wallMs: () => number
+  /** Milliseconds since the machine was started, also those in which it slept. The arbiter's time is held against it (core/arbiter-time.ts). */
+  bootMs: () => number
   /** Calls back once, after at least `ms`. Does not keep the process alive. */
   after: (ms: number, call: () => void) => Cancel
 }
@@ -33,8 +38,12 @@ export type ClaimResult =
   | { readonly kind: 'won', readonly attempt: number }
   /** Somebody's row stands there. */
   | { readonly kind: 'seen', readonly row: Row }
+  | MessageStands
 
-export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' }
+export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageStands
+
+/** Nothing was written: what this request asks for is in the inbox, as it stands there. */
+export interface MessageStands { readonly kind: 'message', readonly message: MessageDetail }
 
 export type SettleResult =
   /** Acknowledged. `keepLeftMs`: until the row may be swept. */
@@ -119,6 +128,10 @@ export interface SignOfLife {
   readonly beat: number
   /** How far this gateway finds the store's clock ahead. */
   readonly aheadMs: number
+  /** Absent: it does not judge the store's time. */
+  readonly time?: TimeWord
+  /** Gateways whose beats are asked for with it. */
+  readonly others?: readonly Buffer[]
 }
 
 /** What the store says of itself with every sign of life. */
@@ -131,13 +144,21 @@ export interface Beaten {
   readonly aheadMs: number
   /** How often an operator has said that the time is right. */
   readonly confirmations: number
+  /** The last time that was right, where `aheadMs` is not 0. */
+  readonly aheadAfterMs?: number | null
+  /** How far another gateway that lives finds the clock ahead, whoever else believes it. */
+  readonly suspectedMs?: number
+  /** A gateway that trusted the time before the doubt began finds nothing wrong with it since. */
+  readonly contradicted?: boolean
+  /** The beats of `others`, in their order; null: there was none. Absent: one process has this store. */
+  readonly others?: ReadonlyArray<number | null>
 }
 
 /**
  * The arbiter: one durable row per record. Every write is one short transaction of its own; nothing is held around it.
  *
  * A driver guarantees: a resolved promise means that the commit is acknowledged (or, for a read, that the row is
- * committed). A rejection is {@link StoreUnavailable} (`inDoubt` says whether it may have been applied),
+ * committed; a row that an answer would be given from, and a refusal, are as durable as what is acknowledged). A rejection is {@link StoreUnavailable} (`inDoubt` says whether it may have been applied),
  * StoreRejected (content) or StoreOverloaded (never sent). Compare-and-set conditions are tested on the locked row in
  * the writing statement (P5). Calls of one kind may be combined into one statement; the order of two calls that are
  * both under way is not defined.
@@ -147,14 +168,18 @@ export interface RecordStore {
   /** The random id that the first migration wrote into this database. */
   readonly installation: string
 
-  /** Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. */
+  /**
+   * Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. Where a message of the
+   * inbox stands under the id, nothing is inserted, taken or confirmed: one key is executed or accepted, whatever the routes of
+   * the gateways say. Tested in the writing statement, as acceptances test the records (inbox-port.ts).
+   */
   insert: (claim: Claim) => Promise<ClaimResult>
   /**
    * Take a row that was seen as released, past, or (with `mayRetry`) indeterminate; compare-and-set on what was seen and
-   * on the state. A past row starts a new life with attempt 1, else attempt + 1. The claim's fingerprint must equal the
-   * row's unless it is past.
+   * on the state. A past row starts a new life with attempt 1, else attempt + 1. What was asked is compared as it was seen:
+   * the claim's own fingerprint, which the row has from then on, may be of another algorithm.
    */
-  take: (seen: Token, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
+  take: (seen: Seen, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
   /**
    * After a claim (insert or take) in doubt: a write under the same token (P6). 'won' only if the row is claimed with
    * this owner and that is acknowledged. If there is no row it is inserted with attempt 1.
@@ -163,7 +188,8 @@ export interface RecordStore {
   look: (id: Buffer) => Promise<Row | null>
   /**
    * In the order of `tokens`. 'skipped': the row is locked by somebody, or there is none: a failover lost it, nobody else has
-   * claimed it, and its owner goes on holding what it has (the lock in Redis) until it puts the outcome back. Try again.
+   * claimed it, and its owner goes on holding what it has (the lock in Redis) until it puts the outcome back. Try again: a locked
+   * row is waited for behind the call for as long as it is asked for, and no lapse takes it in the moment in which it is let go of.
    * A connection of its own (P8).
    */
   renew: (tokens: readonly Token[]) => Promise<RenewResult[]>
@@ -217,7 +243,14 @@ export interface Copy {
   readonly answer: Answer
   /** Wall clock; what clients are told (Idempotency-Expires). */
   readonly expiresAtMs: number
+  /** The row's lease, whatever the route's is where it is read: a delete waits for two of these (P10). */
+  readonly leaseMs: number
+  /** Of the installation, as it was known before the statement that this was read from was sent. */
+  readonly generation: number
 }
+
+/** What a settled row says to everybody else. */
+export type SettledAnswer = Omit<Copy, 'expiresAtMs' | 'generation'>
 
 /** An answer that the arbiter has not taken yet (E6): never replayed before it is settled by its owner and attempt. */
 export interface UnsettledCopy { readonly owner: Buffer, readonly attempt: number, readonly fingerprint: Fingerprint, readonly keepMs: number, readonly answer: Answer }
@@ -237,17 +270,32 @@ export type LockValue =
   | { readonly kind: 'copy', readonly copy: Copy }
   | { readonly kind: 'unsettled', readonly copy: UnsettledCopy }
 
+/** The last beat of a gateway that its database has acknowledged. */
+export interface Beat { readonly gateway: Buffer, readonly beat: number }
+
+/** What tells this database's gateways from those of a copy of it that uses the same Redis. Fed by the heartbeat; never rejects. */
+export interface Mirror {
+  /** Whose beats stand there besides `self`'s. Asked before the database is asked for them. */
+  look: (self: Buffer) => Promise<readonly Buffer[]>
+  /** `known`: what the database has of those whom the last look has found. true: look again at once. */
+  show: (mine: Beat, known: ReadonlyArray<number | null>) => Promise<boolean>
+}
+
 /**
  * Redis, or nothing. Losing it costs speed and never safety: no method rejects, and none is needed for correctness.
  * A value is replaced or deleted only by the token that stands there; absent is not mine (P10).
  */
 export interface LockStore {
   readonly name: 'none' | 'memory' | 'redis'
+  /** Absent: nobody else can have come by this store. */
+  readonly mirror?: Mirror | undefined
   lock: (id: Buffer, lock: Lock, ttlMs: number) => Promise<LockResult>
   renew: (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number) => Promise<void>
   /** Replace my lock (or my unsettled copy). false: nothing of mine stood there. */
   swap: (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number) => Promise<boolean>
   unlock: (id: Buffer, owner: Buffer) => Promise<void>
+  /** Delete the copy that stands there, if it is of this generation. */
+  clear: (id: Buffer, generation: number) => Promise<void>
   /** Delete whatever stands there (operator's delete). false: Redis could not be told. */
   forget: (id: Buffer) => Promise<boolean>
   /** Tell everybody who watches this record to look. */
@@ -320,11 +368,14 @@ export type UpstreamResult =
   | { readonly kind: 'lost', readonly code: string, readonly timedOut: boolean, readonly status: number | null }
   | { readonly kind: 'answer', readonly answer: Answer }
   /** Larger than `responseBytesMax`, or a stream: the head, and the body still to be read. */
-  | { readonly kind: 'stream', readonly status: number, readonly headers: RawHeaders, readonly body: AsyncIterable<Buffer> & { destroy: (error?: Error) => void } }
+  | { readonly kind: 'stream', readonly status: number, readonly headers: RawHeaders, readonly body: AsyncIterable<Buffer> & { destroy: (error?: Error) => void }, /** How the upstream ended it: null, whole, else the code of its break. A reader that leaves changes nothing; never rejects. */ readonly over: Promise<string | null> }
 
 export interface Sending {
   readonly result: Promise<UpstreamResult>
-  /** Ends it: unsent if the last point before sending was not passed (and then never will be), else lost. */
+  /**
+   * Ends it: unsent if the last point before sending was not passed (and then never will be), else lost. `timedOut`: what has
+   * come from the upstream by then is read first, and an answer that is whole is the result.
+   */
   cancel: (code: string, timedOut: boolean) => void
 }
 

@@ -6,11 +6,13 @@
 import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
-import { StartError, StoreUnavailable } from './errors.ts'
-import type { InboxStore, InboxWakes, Lapsed, Log, Meter, Recovered, RecordStore } from './ports.ts'
+import { EarlierTime, StartError, StoreUnavailable } from './errors.ts'
+import type { InboxStore, InboxWakes, Lapsed, Log, Meter, Recovered, RecordStore, Registry } from './ports.ts'
 import { LateWakes, wakesThrough } from './store/inbox-wakes.ts'
 import { LateInbox } from './store/late-inbox.ts'
+import { LateRegistry } from './store/late-registry.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
+import { NO_REGISTRY } from './store/no-registry.ts'
 import { RouteMarks } from './store/marks.ts'
 import type { DatabaseMarks } from './store/marks.ts'
 import { connectPostgres } from './store/postgres/open.ts'
@@ -19,6 +21,7 @@ import type { RedisLocks } from './store/redis/locks.ts'
 import { openRedis } from './store/redis/open.ts'
 import { openSqlite } from './store/sqlite/store.ts'
 import type { SqliteStore } from './store/sqlite/store.ts'
+import { refuseEarlier } from './store/time-seen.ts'
 
 /** Between two tries to reach the database at start. */
 const RETRY_MS = 1_000
@@ -30,6 +33,10 @@ export interface StoresOptions {
   readonly meter: Meter
   readonly instance: string
   readonly shortestLeaseMs: number
+  /** How far the arbiter's time is believed: Unix milliseconds. */
+  readonly believedMs: () => number | null
+  /** Reads its clock for the first time, before anybody is served. */
+  readonly meet: (records: RecordStore) => Promise<void>
 }
 
 export class Stores {
@@ -37,6 +44,7 @@ export class Stores {
   readonly locks = new LateLocks()
   readonly inbox: LateInbox
   readonly wakes = new LateWakes()
+  readonly registry: Registry
   readonly marks: RouteMarks
   readonly wantsRedis: boolean
   /** For the banner. */
@@ -49,9 +57,11 @@ export class Stores {
   #refusal: string | null = null
   #embedded: SqliteStore | null = null
   #postgres: PostgresRecordStore | null = null
+  readonly #lateRegistry = new LateRegistry('postgres')
   #redisEvicts = false
   readonly #config: Config
   readonly #options: StoresOptions
+  #connection: PostgresConnection | null = null
   #closing = false
   #retry: NodeJS.Timeout | null = null
 
@@ -59,14 +69,16 @@ export class Stores {
     const stores = new Stores(config, options)
     const { postgres } = config.stores
     if (postgres === null) {
-      const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter })
+      const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter, believedMs: options.believedMs })
       stores.lapsedAtStart = embedded.lapsedAtStart
       stores.recoveredAtStart = embedded.recoveredAtStart
       stores.#embedded = embedded
+      await options.meet(embedded)
       stores.#become(embedded)
       return stores
     }
-    const connection = connectPostgres({ ...postgres, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE })
+    const connection = connectPostgres({ ...postgres, serves: true, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
+    stores.#connection = connection
     await stores.#connect(connection, true)
     return stores
   }
@@ -77,6 +89,8 @@ export class Stores {
     const { postgres, redis } = config.stores
     this.records = new LateRecords(postgres === null ? 'sqlite' : 'postgres')
     this.inbox = new LateInbox(this.records.name)
+    // One process has the embedded store.
+    this.registry = postgres === null ? NO_REGISTRY : this.#lateRegistry
     this.wantsRedis = postgres !== null && redis !== null
     this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
     this.where = whereOf(config)
@@ -102,18 +116,22 @@ export class Stores {
   async close (): Promise<void> {
     this.#closing = true
     if (this.#retry !== null) clearTimeout(this.#retry)
-    await Promise.allSettled([this.records.close(), this.locks.close()])
+    // Also one that was reached and is not served from.
+    await Promise.allSettled([this.records.close(), this.#connection?.close(), this.locks.close()])
   }
 
   async #connect (connection: PostgresConnection, first: boolean): Promise<void> {
     try {
       const store = await connection.open()
       if (this.#closing) return await store.close()
+      refuseEarlier(await store.timeSeen(), connection.where)
+      await this.#options.meet(store)
       this.#postgres = store
+      this.#lateRegistry.become(store.registry)
       this.#become(store)
       if (!first) this.#options.log.info({ where: connection.where }, 'database reached')
     } catch (error) {
-      if (error instanceof StartError && first) throw error
+      if (error instanceof StartError && first && !(error instanceof EarlierTime)) throw error
       this.#refusal = error instanceof StartError ? error.message : null
       this.#options.log.warn({ where: connection.where, error: error instanceof Error ? error.message : String(error) }, 'database not reached; trying again')
       if (this.#closing) return
@@ -137,7 +155,7 @@ export class Stores {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options
-    return openRedis({ ...redis, installation, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+    return openRedis({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
   }
 }
 

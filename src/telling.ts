@@ -41,6 +41,12 @@ export interface Meter {
   breaker: (open: boolean) => void
   /** Which promise holds, as often as it was looked at. */
   standing: (standing: ToldStanding) => void
+  /** How far the arbiter's clock is found ahead, as often as it was read; 0: it is not. */
+  arbiterAhead: (aheadMs: number) => void
+  /** It was found to have stepped ahead. */
+  arbiterStepped: () => void
+  /** In how many routes living gateways differ, by what they differ in. */
+  differing: (routes: ReadonlyMap<string, number>) => void
   /** Turned away before it was looked at, because the process is at a limit. */
   shed: (limit: ShedLimit) => void
 }

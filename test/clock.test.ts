@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { uptime } from 'node:os'
 import { test } from 'node:test'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../src/clock.ts'
 
@@ -59,4 +60,17 @@ test('chance is never given out twice, small or large', () => {
   const seen = new Set(Array.from({ length: 10_000 }, (_, index) => SYSTEM_RANDOM.bytes(index % 2 === 0 ? 16 : 40).toString('hex')))
   assert.equal(seen.size, 10_000)
   assert.equal(SYSTEM_RANDOM.bytes(10_000).length, 10_000)
+})
+
+test('the clock that the arbiter\'s is held against begins with the machine, keeps the pace of the monotonic one and never goes back', async () => {
+  assert.ok(Math.abs(SYSTEM_CLOCK.bootMs() - uptime() * 1_000) < 5_000)
+  const before = [SYSTEM_CLOCK.bootMs(), SYSTEM_CLOCK.monotonicMs()] as const
+  let last = before[0]
+  for (let looks = 0; looks < 200; looks++) {
+    await new Promise(resolve => { setImmediate(resolve) })
+    assert.ok(SYSTEM_CLOCK.bootMs() >= last)
+    last = SYSTEM_CLOCK.bootMs()
+  }
+  const [boot, monotonic] = [SYSTEM_CLOCK.bootMs() - before[0], SYSTEM_CLOCK.monotonicMs() - before[1]]
+  assert.ok(Math.abs(boot - monotonic) < 50, `${boot} beside ${monotonic}`)
 })

@@ -8,6 +8,8 @@ create table clock (
   seen_at       integer,
   -- How far the clock has stepped ahead and nobody has said that it is right: until `ahead_until` nothing that was written before ends early.
   ahead_ms      integer not null default 0 check (ahead_ms >= 0),
+  -- The last time that was right, the time at which it was found not to be, and until when that is believed.
+  ahead_after   integer,
   ahead_since   integer,
   ahead_until   integer,
   -- How often an operator has said that the time is right, and who did last.

@@ -1,21 +1,35 @@
-/** Keeps the arbiter's contact (E2b) known while no request does: one small write every sixth of a lease, of a worker's at most. */
-import { heartbeatMs } from '../gateway/gateway.ts'
+/**
+ * Keeps the arbiter's contact (E2b) known while no request does, and reads its clock: one small write every sixth of a lease,
+ * of a worker's at most.
+ */
 import type { Gateway } from '../gateway/gateway.ts'
-import { OWNER_BYTES } from '../core/record.ts'
+import type { Sign } from '../gateway/arbiter-clock.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
-  const { clock, log, records, longestLeaseMs, instance, random } = gateway.world
-  const name = random.bytes(OWNER_BYTES)
-  let beat = 0
+  const { arbiterClock, generation, registration, world: { clock, log, records, locks } } = gateway
+  const sign = async (others: readonly Buffer[]): Promise<Sign> => {
+    const asked = gateway.readClocks()
+    const signed = await arbiterClock.beat(records, others)
+    generation.learn(signed.beaten.generation, asked)
+    registration.beaten(asked)
+    return signed
+  }
+  let signing: Promise<void> | null = null
+  gateway.sign = async () => {
+    signing ??= sign([]).then(() => {}).finally(() => { signing = null })
+    return signing
+  }
   return new Service({
     name: 'heartbeat',
-    everyMs: heartbeatMs(longestLeaseMs),
+    everyMs: gateway.heartbeatMs,
     clock,
     log,
     round: async () => {
-      await records.beat({ gateway: name, instance, beat: ++beat, aheadMs: 0 })
-      return false
+      // What stands in Redis first, then the database: so it is never ahead of it (store/redis/mirror.ts).
+      const others = await locks.mirror?.look(arbiterClock.gateway) ?? []
+      const { beat, beaten } = await sign(others)
+      return await locks.mirror?.show({ gateway: arbiterClock.gateway, beat }, beaten.others ?? []) ?? false
     }
   })
 }

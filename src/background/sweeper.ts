@@ -20,6 +20,11 @@ export function sweeper (gateway: Gateway): Service {
 
 async function sweep (gateway: Gateway): Promise<boolean> {
   const { records, inbox, meter, log } = gateway.world
+  // What the arbiter's clock calls over is not, when it has stepped ahead.
+  if (gateway.arbiterClock.aheadMs > 0) {
+    meter.unresolved(await records.unresolved())
+    return false
+  }
   let lapsed = 0
   if (gateway.contact.mayLapse()) {
     const dead = await records.lapse({ ids: null, running: gateway.runningOwners(), limit: BATCH_MAX, still: () => gateway.contact.mayLapse() })

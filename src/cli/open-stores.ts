@@ -1,9 +1,13 @@
 /** The configured stores, for a command that works beside running gateways: it claims nothing and locks nobody out. */
 import type { Config } from '../config/config.ts'
+import type { ClockReport } from '../core/arbiter-time.ts'
 import type { InboxStore, LockStore, Log, Meter, RecordStore } from '../ports.ts'
 import { NO_LOCKS } from '../store/no-locks.ts'
-import { openPostgres } from '../store/postgres/open.ts'
+import { confirmClockOf, readClockOf } from '../store/postgres/clock.ts'
+import { migrate } from '../store/postgres/migrate.ts'
+import { openPostgres, withPostgres } from '../store/postgres/open.ts'
 import { openRedis } from '../store/redis/open.ts'
+import { confirmClockIn, readClockIn } from '../store/sqlite/clock.ts'
 import { openSqlite } from '../store/sqlite/store.ts'
 
 export interface OpenStores {
@@ -19,7 +23,7 @@ const UNCOUNTED: Pick<Meter, 'store' | 'breaker'> = { store: () => {}, breaker: 
 
 /** @throws StartError or StoreUnavailable, when a store cannot be opened. */
 export async function openStores (config: Config): Promise<OpenStores> {
-  const records = await openRecords(config)
+  const records = await openRecords(config, believed(await readClock(config)))
   const { redis } = config.stores
   // As in the gateway: the embedded store is one process's, which has its own memory for that.
   const locks = redis === null || config.stores.postgres === null ? NO_LOCKS : openRedis({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
@@ -32,7 +36,27 @@ export async function openStores (config: Config): Promise<OpenStores> {
 }
 
 /** With `migrate: check`: a command that looks at records must not change the database under running gateways. */
-async function openRecords ({ stores: { postgres }, dataDir }: Config): Promise<RecordStore & { readonly inbox: InboxStore }> {
-  if (postgres === null) return openSqlite({ dataDir, exclusive: false })
-  return openPostgres({ ...postgres, migrate: 'check', instance: 'records', log: SILENT, meter: UNCOUNTED })
+async function openRecords ({ stores: { postgres }, dataDir }: Config, believedMs: () => number | null): Promise<RecordStore & { readonly inbox: InboxStore }> {
+  if (postgres === null) return openSqlite({ dataDir, exclusive: false, believedMs })
+  return openPostgres({ ...postgres, migrate: 'check', believedMs, instance: 'records', log: SILENT, meter: UNCOUNTED })
+}
+
+/** A command has no clock of its own to hold against the store's: it believes what the gateways have found, for the moment that it lasts. */
+function believed ({ nowMs, aheadMs }: ClockReport): () => number | null {
+  return () => aheadMs > 0 ? nowMs - aheadMs : null
+}
+
+/** @throws StartError or StoreUnavailable */
+export async function readClock ({ stores: { postgres }, dataDir }: Config): Promise<ClockReport> {
+  if (postgres === null) return readClockIn(dataDir)
+  return withPostgres(postgres, async client => {
+    await migrate(client, { schema: postgres.schema, mode: 'check' })
+    return readClockOf(client, postgres.schema)
+  })
+}
+
+/** @throws StartError or StoreUnavailable */
+export async function confirmClock ({ stores: { postgres }, dataDir }: Config, by: { readonly who: string, readonly why: string }): Promise<void> {
+  if (postgres === null) confirmClockIn(dataDir, by)
+  else await withPostgres(postgres, async client => { await confirmClockOf(client, postgres.schema, by) })
 }

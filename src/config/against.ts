@@ -1,8 +1,10 @@
 /**
  * Which records a change of configuration would orphan: a record is found by (route name, scope, key) in one database, so
- * a retry that meets another name, scope, key source or database executes again. Compares; reads and writes nothing.
+ * a retry that meets another name, scope, key source or database executes again. Of these, gateways that run beside each other
+ * cannot protect each other either, and the sentence says so. Compares; reads and writes nothing.
  */
 import { isDeepStrictEqual } from 'node:util'
+import { marksText, scopeText } from '../core/aspects.ts'
 import { keySourceText } from '../core/key-sources.ts'
 import type { GuardedRoute, Route } from '../core/policy.ts'
 import { hides } from '../routing/match.ts'
@@ -19,8 +21,11 @@ function guarded (routes: readonly Route[]): GuardedRoute[] {
 
 function movedStore (old: Config, now: Config): string[] {
   const [from, to] = [storeOf(old), storeOf(now)]
-  return from === to ? [] : [`All records stay behind: they are in ${from}, and this configuration looks in ${to}.`]
+  return from === to ? [] : [`All records stay behind: they are in ${from}, and this configuration looks in ${to}. ${DIVIDED}`]
 }
+
+/** One key is looked for in two places, and no record keeps the one from executing what the other has. */
+const DIVIDED = 'While gateways of both run, one key can be executed by each of them: stop all that run the old one before the first that runs the new one starts.'
 
 /** Which database, without credentials: a new password does not move anything. */
 function storeOf ({ stores: { postgres }, dataDir }: Config): string {
@@ -32,23 +37,26 @@ function storeOf ({ stores: { postgres }, dataDir }: Config): string {
 function changed (old: GuardedRoute, routes: readonly Route[]): string[] {
   const now = guarded(routes).find(({ name }) => name === old.name)
   if (now === undefined) return [gone(old, routes)]
-  const [from, to] = [marksText(old), marksText(now)]
-  const reasons = [
+  const [from, to] = [marksText(old.idempotency), marksText(now.idempotency)]
+  const dividing = [
     ...(from === to ? [] : [`what has been done is looked for in ${to} instead of ${from}`]),
     ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources) ? [] : [`the key is read from ${sourcesText(now)} instead of ${sourcesText(old)}`]),
+    ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now.idempotency.scope)} instead of ${scopeText(old.idempotency.scope)}`]),
+    ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed'])
+  ]
+  const reasons = [
+    ...dividing,
     ...(old.idempotency.key.syntax === 'lenient' && now.idempotency.key.syntax === 'strict' ? ['keys that are not quoted are refused now'] : []),
-    ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now)} instead of ${scopeText(old)}`]),
-    ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed']),
     ...lostKeys(old, now),
-    ...leftInbox(old, now),
     ...(hides(now.match, old.match) ? [] : ['its match no longer takes every request that it took'])
   ]
-  return reasons.length === 0 ? [] : [`Records of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.`]
+  const lost = reasons.length === 0 ? [] : [`Records of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${dividing.length === 0 ? '' : ` ${DIVIDED}`}`]
+  return [...lost, ...leftInbox(old, now)]
 }
 
-/** Into an inbox, and into `async: allowed`, whatever stands there is looked for. */
-function leftInbox ({ idempotency: { inbox: old } }: GuardedRoute, { idempotency: { inbox: now } }: GuardedRoute): string[] {
-  return old === null || now !== null ? [] : ['the route has no inbox any more: what waits there is not delivered, and retries of what it has accepted are executed (say async: allowed until its retention is over)']
+/** From and into an inbox, whatever stands there is looked for. */
+function leftInbox ({ name, idempotency: { inbox: old } }: GuardedRoute, { idempotency: { inbox: now } }: GuardedRoute): string[] {
+  return old === null || now !== null ? [] : [`Messages of route ${name}: the route has no inbox any more: what waits there is not delivered, though its retries get their 202 (say async: allowed until all is delivered).`]
 }
 
 /** Ids of secrets are shown, secrets never. */
@@ -61,22 +69,11 @@ function lostKeys ({ idempotency: { issued: old } }: GuardedRoute, { idempotency
 
 function gone (old: GuardedRoute, routes: readonly Route[]): string {
   const heir = guarded(routes).find(({ match }) => isDeepStrictEqual(match, old.match))
-  if (heir !== undefined) return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now.`
+  if (heir !== undefined) return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now. ${DIVIDED}`
   const open = routes.some(({ name, idempotency }) => name === old.name && idempotency === null)
-  return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.`
-}
-
-/** Where a duplicate is looked for. A filter's size is part of it. */
-function marksText ({ idempotency: { drop } }: GuardedRoute): string {
-  if (drop === null) return 'records'
-  return drop.store.kind === 'bloom' ? `a filter (capacity ${drop.store.capacity}, errorRate ${drop.store.errorRate}, window ${drop.windowMs} ms)` : `marks (${drop.store.kind})`
+  return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.${open ? ` ${DIVIDED}` : ''}`
 }
 
 function sourcesText ({ idempotency: { key: { sources } } }: GuardedRoute): string {
   return sources.map(keySourceText).join(', ')
-}
-
-function scopeText ({ idempotency: { scope } }: GuardedRoute): string {
-  if (scope.kind === 'credential') return scope.cookies === 'ignore' ? 'public' : 'credential'
-  return `[${scope.parts.map((part) => `${part.kind}:${part.kind === 'jwt' ? part.claim : part.kind === 'const' ? part.value : part.name}`).join(', ')}]`
 }

@@ -71,7 +71,7 @@ function membersOf (path: string, block: object | null): Named {
 }
 
 function alone ({ idempotency, upstream, ...route }: Route): object {
-  return { ...route, upstream: upstream.name, idempotency: idempotency && { ...idempotency, issued: idempotency.issued !== null } }
+  return { ...route, upstream: upstream.name, idempotency: idempotency && { ...idempotency, hops: null, issued: idempotency.issued !== null } }
 }
 
 function namesOf (routes: readonly Route[]): string[] {

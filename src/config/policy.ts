@@ -100,6 +100,7 @@ function upstreamOf (name: string, file: UpstreamFile): UpstreamPolicy {
     keepAliveMs: ms(file.keepAlive),
     connectionsMax: file.connections,
     host: file.host,
+    hops: { none: file.hops === 'none', header: file.applicationHeader?.toLowerCase() ?? null },
     requestHeaders: Object.entries(file.requestHeaders)
   }
 }
@@ -113,11 +114,11 @@ function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Ro
     name: route.name ?? route.match.path,
     match: routeMatch(route),
     upstream,
-    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, { issuedKeys, base, upstreamTimeoutMs: upstream.timeoutMs })
+    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, { issuedKeys, base, upstream })
   }
 }
 
-function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstreamTimeoutMs }: Omit<Around, 'upstreams'> & { readonly upstreamTimeoutMs: number }): IdempotencyPolicy {
+function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstream }: Omit<Around, 'upstreams'> & { readonly upstream: UpstreamPolicy }): IdempotencyPolicy {
   return {
     profile: file.profile,
     drop: dropOf(file),
@@ -130,8 +131,9 @@ function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstreamTimeo
     inFlight: { waitMs: ms(file.inFlight.wait), status: file.inFlight.status },
     answerWithinMs: ms(file.answerWithin),
     unknown: file.unknown,
-    probe: file.probe === undefined ? null : probeOf(file.probe, upstreamTimeoutMs),
+    probe: file.probe === undefined ? null : probeOf(file.probe, upstream),
     keep: keepOf(file.keep),
+    hops: upstream.hops,
     inbox: inboxOf(file),
     inboxFor: file.mode === 'inbox' ? 'all' : 'asked',
     retentionMs: ms(file.retention),

@@ -1,6 +1,7 @@
 /** `probe` as it is written, checked against its surroundings and read into its policy. */
 import { readPointer } from '../core/json-pointer.ts'
-import type { ProbePolicy, Template, TemplatePart } from '../core/probe.ts'
+import type { HopsPolicy, UpstreamPolicy } from '../core/policy.ts'
+import type { Mark, ProbePolicy, Template, TemplatePart } from '../core/probe.ts'
 import { isOurs, plainName } from '../core/fields.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
@@ -47,6 +48,8 @@ export function checkProbe ({ unknown, probe, lease, unknownRetention }: Idempot
     ...(both === undefined ? [] : [mistake(at('notFound'), `has ${both}, which says found too`)]),
     ...(found.adopt === 'answer' || readPointer(found.adopt) !== null ? [] : [mistake(at('found', 'adopt'), 'is no JSON pointer; write answer, or a pointer such as /data/0')]),
     ...(probe.found.replayStatus === 205 || probe.found.replayStatus === 304 ? [mistake(at('found', 'replayStatus'), `cannot be ${probe.found.replayStatus}: a retry of this request has nothing to reset, and nothing that it had before`)] : []),
+    ...(probe.notFoundMark !== undefined && readMark(probe.notFoundMark) === null ? [mistake(at('notFoundMark'), 'is no JSON pointer; write header:Name, or json: and a pointer such as json:/error/code')] : []),
+    ...(probe.method === 'HEAD' && probe.notFoundMark?.startsWith('json:') === true ? [mistake(at('notFoundMark'), 'points into a body, and an answer to HEAD has none')] : []),
     ...(probe.method === 'HEAD' && found.adopt !== 'answer' ? [mistake(at('found', 'adopt'), 'points into a body, and an answer to HEAD has none')] : []),
     ...(upstreamTimeoutMs === null ? [] : checkTimes(probe, at, upstreamTimeoutMs, ms(lease), ms(unknownRetention)))
   ]
@@ -81,8 +84,20 @@ function wrongHeader (name: string, value: string, path: Path): Mistake[] {
   return wrongTemplate(value, path)
 }
 
+/** null: a pointer that is none. */
+function readMark (written: string): Mark | null {
+  if (written.startsWith('header:')) return { kind: 'header', name: written.slice('header:'.length).toLowerCase() }
+  const pointer = readPointer(written.slice('json:'.length))
+  return pointer === null ? null : { kind: 'json', pointer }
+}
+
+function marksOf ({ notFoundMark }: ProbeFile, { header }: HopsPolicy): Mark[] {
+  const mark = notFoundMark === undefined ? null : readMark(notFoundMark)
+  return [...(header === null ? [] : [{ kind: 'header', name: header } as const]), ...(mark === null ? [] : [mark])]
+}
+
 /** What comes in is sound. */
-export function probeOf (probe: ProbeFile, upstreamTimeoutMs: number): ProbePolicy {
+export function probeOf (probe: ProbeFile, { timeoutMs: upstreamTimeoutMs, hops }: Pick<UpstreamPolicy, 'timeoutMs' | 'hops'>): ProbePolicy {
   return {
     method: probe.method,
     path: sound(readTemplate(probe.path)),
@@ -94,6 +109,7 @@ export function probeOf (probe: ProbeFile, upstreamTimeoutMs: number): ProbePoli
       replayStatus: probe.found.replayStatus ?? null
     },
     notFound: probe.notFound,
+    notFoundMarks: marksOf(probe, hops),
     confirmAfterMs: confirmAfterMs(probe, upstreamTimeoutMs),
     intervalMs: ms(probe.interval),
     giveUpAfterMs: ms(probe.giveUpAfter)

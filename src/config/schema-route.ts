@@ -90,6 +90,7 @@ const Probe = Type.Object({
     replayStatus: Type.Optional(Type.Integer({ minimum: 200, maximum: 599, description: 'The status that retries get. Not given: that of the answer.' }))
   }, { ...shape, default: {}, description: 'What says that the request was done, and what is replayed then.' }),
   notFound: Statuses([404], 'Statuses that say: the upstream does not know it. Said twice, `confirmAfter` apart, they free the key.'),
+  notFoundMark: Type.Optional(Type.String({ pattern: '^(header:[!#$%&\'*+.^_`|~0-9A-Za-z-]+|json:/.*)$', maxLength: 256, description: 'What must be in such an answer for it to count, where a hop may say the same: `header:X-My-App`, a field that only the application sets, or `json:/error/code`, a value that stands only in its own error. The upstream\'s `applicationHeader` must be there in any case.' })),
   confirmAfter: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'Between the two. Not given: the upstream\'s timeout; never less.' })),
   interval: duration('5s', 'Between two askings at first; doubles, up to five minutes.'),
   giveUpAfter: duration('24h', 'Since the outcome became unknown. Then nobody asks any more, and the record is held.')

@@ -4,8 +4,9 @@
  * exchange that failed has no disposition.
  */
 import { KEY_OVERTIME_MS } from './issued-keys.ts'
+import { isCodeOfHop, SHARED, writerOf } from './hops.ts'
 import { headerLines, headerValue } from './lines.ts'
-import type { Disposition, IdempotencyPolicy, ReleasePolicy } from './policy.ts'
+import type { Disposition, HopsPolicy, IdempotencyPolicy, ReleasePolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
 
 export interface Judgement {
@@ -21,25 +22,28 @@ interface Judged { readonly status: number, readonly headers: RawHeaders, readon
  * The upstream's own word (`Idempotency-Policy`) goes before the route's list, and that before the profile's table. The
  * last two know statuses only; the upstream knows what it did.
  */
-export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'leaseMs' | 'issued'>): Judgement {
+export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'hops' | 'leaseMs' | 'issued'>): Judgement {
   const word = steering(answer.headers)
   const listed = policy.keep.statuses.get(answer.status)
   return {
-    disposition: word.disposition ?? listed ?? (policy.profile === 'api' ? judgeOnce(answer) : judgeRelay(answer.status)),
+    disposition: word.disposition ?? listed ?? (policy.profile === 'api' ? judgeOnce(answer, policy.hops) : judgeRelay(answer.status)),
     keepBody: policy.keep.body && !word.noBody,
     ttlMs: word.ttlSeconds === null ? null : clampTtl(word.ttlSeconds * 1000, policy)
   }
 }
 
-/** Refused before the work: who are you (401, 403, 407), too slow in coming (408), too early (425), too many (429). */
-const NOT_PROCESSED: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
+/** Refused before the work: who are you (401, 403, 407), too early (425), too many (429). */
+const NOT_PROCESSED: ReadonlySet<number> = new Set([401, 403, 407, 425, 429])
 
-/** Profile `api`: at most once. What may have been processed is kept, errors included. */
-function judgeOnce (answer: Judged): Disposition {
+/** Profile `api`: at most once. What may have been processed is kept, errors included; what a hop says of it counts by what it means. */
+function judgeOnce (answer: Judged, hops: HopsPolicy): Disposition {
   if (NOT_PROCESSED.has(answer.status)) return 'release'
   if (answer.status === 502 || answer.status === 504) return 'unknown'
-  return answer.status === 503 ? judgeUnavailable(answer) : 'keep'
+  if (SHARED.has(answer.status)) return writerOf(answer, hops) === 'perhaps' ? 'unknown' : 'release'
+  return isCodeOfHop(answer.status) ? BY_CODE[writerOf(answer, hops)] : 'keep'
 }
+
+const BY_CODE = { application: 'keep', unreached: 'release', perhaps: 'unknown' } as const
 
 /** Profile `relay`: until it succeeds. 410 is the receiver's way to say: never again. */
 function judgeRelay (status: number): Disposition {
@@ -58,41 +62,6 @@ export function statusTold ({ status, headers }: Pick<Judged, 'status' | 'header
   if (action === 'pass' || status < 300 || SENT_AGAIN.has(status)) return status
   const challenges = status === 401 && headerValue(headers, 'www-authenticate') !== null
   return challenges ? status : instead
-}
-
-/**
- * A 503 of the application says "not processed"; a 503 that a proxy made up may come after the request was sent. The
- * `Retry-After` that marks an application's marks nothing on Varnish, whose own error page carries one.
- */
-function judgeUnavailable (answer: Judged): Disposition {
-  const server = headerValue(answer.headers, 'server')?.trim().toLowerCase() ?? ''
-  if (ANSWERS_AFTER_SENDING.has(server)) return 'unknown'
-  if (headerValue(answer.headers, 'retry-after') !== null) return 'release'
-  if (PROXY_ERROR_FIELDS.some((name) => headerValue(answer.headers, name) !== null)) return 'unknown'
-  return isEnvoysOwn(server, answer.headers) ? judgeEnvoy(answer.body) : 'release'
-}
-
-/** Servers whose name stands only on pages of their own, and that answer 503 also when the backend broke off. */
-const ANSWERS_AFTER_SENDING: ReadonlySet<string> = new Set(['varnish', 'cloudfront', 'akamaighost'])
-/** Fields that Linkerd and Squid put on errors of their own, whatever the stage. */
-const PROXY_ERROR_FIELDS = ['l5d-proxy-error', 'x-squid-error'] as const
-
-/** Envoy rewrites `server` on everything that passes it, but counts the time only of an upstream that answered. */
-function isEnvoysOwn (server: string, headers: RawHeaders): boolean {
-  return (server === 'envoy' || server === 'istio-envoy') && headerValue(headers, 'x-envoy-upstream-service-time') === null
-}
-
-/** Envoy's words for "the request never left": no host, no connection, no room in the queue. */
-const ENVOY_UNSENT = ['no healthy upstream', 'connection failure', 'overflow', 'delayed connect error'] as const
-/** Envoy retried: only the last try's reason is told, and an earlier one may have been sent. */
-const ENVOY_RETRIED = 'retried and the latest reset reason'
-/** Envoy's own bodies are one line; a reason that stands further back is somebody else's text. */
-const ENVOY_TEXT_BYTES_MAX = 1024
-
-function judgeEnvoy (body: Buffer): Disposition {
-  const text = body.subarray(0, ENVOY_TEXT_BYTES_MAX).toString('latin1').toLowerCase()
-  if (text.includes(ENVOY_RETRIED)) return 'unknown'
-  return ENVOY_UNSENT.some((reason) => text.includes(reason)) ? 'release' : 'unknown'
 }
 
 interface Steering { readonly disposition: Disposition | null, readonly noBody: boolean, readonly ttlSeconds: number | null }

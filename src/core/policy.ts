@@ -64,6 +64,14 @@ export interface KeepPolicy {
   readonly keepHeaders: ReadonlySet<string>
 }
 
+/** What stands between the gateway and the application, as far as an answer can show it (hops.ts). */
+export interface HopsPolicy {
+  /** Nothing: every answer is the application's. */
+  readonly none: boolean
+  /** Lower-case name of a field that only the application sets; null: none is known. */
+  readonly header: string | null
+}
+
 /** Mode `inbox`: accepted now, delivered until it is done. */
 export interface InboxPolicy {
   /** Deliveries of this route under way at once, in one process. */
@@ -137,6 +145,8 @@ export interface IdempotencyPolicy {
   /** null: nobody is asked what became of it. Not null only with `unknown: probe`. */
   readonly probe: ProbePolicy | null
   readonly keep: KeepPolicy
+  /** Its upstream's. */
+  readonly hops: HopsPolicy
   /** Not null with `mode: inbox`, and where `async: allowed` lets a client ask for it. */
   readonly inbox: InboxPolicy | null
   /** Every request, or only one that says `Prefer: respond-async` (RFC 7240). Means nothing without `inbox`. */
@@ -163,6 +173,7 @@ export interface UpstreamPolicy {
   readonly keepAliveMs: number
   readonly connectionsMax: number
   readonly host: 'upstream' | 'preserve'
+  readonly hops: HopsPolicy
   readonly requestHeaders: ReadonlyArray<readonly [name: string, value: string]>
 }
 

@@ -8,7 +8,7 @@ import { answerHeaders, headerValue, keptHeaders, mayHaveBody } from './headers.
 import { findValue, findValues, scalarText } from './json-pointer.ts'
 import type { Found, Pointer } from './json-pointer.ts'
 import type { KeepPolicy } from './policy.ts'
-import type { Answer, Token } from './record.ts'
+import type { Answer, RawHeaders, Token } from './record.ts'
 
 export type TemplatePart =
   | { readonly kind: 'text', readonly text: string }
@@ -32,6 +32,8 @@ export interface ProbePolicy {
     readonly replayStatus: number | null
   }
   readonly notFound: readonly number[]
+  /** What must all be in a "not found" for it to be the application's: a hop that has no such path says 404 too. */
+  readonly notFoundMarks: readonly Mark[]
   /** Between the two "not found" that free the key, at least. */
   readonly confirmAfterMs: number
   /** Between two askings at first; doubles. */
@@ -39,6 +41,9 @@ export interface ProbePolicy {
   /** Since the outcome became unknown; after that nobody asks any more. */
   readonly giveUpAfterMs: number
 }
+
+/** A field of the answer, or a value of its JSON body. `name` in lower case. */
+export type Mark = { readonly kind: 'header', readonly name: string } | { readonly kind: 'json', readonly pointer: Pointer }
 
 /** What a request has that a question may need. `host`: the one that goes to the upstream, where it is not the upstream's own. */
 export interface Askable { readonly key: string, readonly recordId: string, readonly body: Buffer, readonly host: string | null }
@@ -146,9 +151,9 @@ export type Finding =
   /** Nobody can tell: an error, a refusal, an answer that does not hold what was to be adopted. */
   | { readonly kind: 'nothing', readonly why: string }
 
-export function readFinding (policy: Pick<ProbePolicy, 'found' | 'notFound' | 'method'>, keep: KeepPolicy, answer: Answer): Finding {
+export function readFinding (policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>, keep: KeepPolicy, answer: Answer): Finding {
   const { found, notFound } = policy
-  if (notFound.includes(answer.status)) return { kind: 'absent' }
+  if (notFound.includes(answer.status)) return absentIf(policy.notFoundMarks.every(mark => isMarked(mark, answer)))
   if (!found.statuses.includes(answer.status)) return { kind: 'nothing', why: `HTTP_${answer.status}` }
   const status = found.replayStatus ?? answer.status
   const adopted = found.adopt === null ? wholeAnswer(policy, answer, keep, status) : pointedAt(answer, found.adopt, status)
@@ -157,11 +162,20 @@ export function readFinding (policy: Pick<ProbePolicy, 'found' | 'notFound' | 'm
 }
 
 /** Only its head: too large to be read, or without an end. What a pointer would have to look into was never there. */
-export function readHead (policy: Pick<ProbePolicy, 'found' | 'notFound' | 'method'>, status: number): Finding {
+export function readHead (policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>, status: number, headers: RawHeaders): Finding {
   const { found, notFound } = policy
-  if (notFound.includes(status)) return { kind: 'absent' }
+  if (notFound.includes(status)) return absentIf(policy.notFoundMarks.every(mark => mark.kind === 'header' && headerValue(headers, mark.name) !== null))
   if (!found.statuses.includes(status)) return { kind: 'nothing', why: `HTTP_${status}` }
   return found.adopt === null ? { kind: 'found', status: found.replayStatus ?? status, answer: null } : { kind: 'nothing', why: 'ADOPT' }
+}
+
+function absentIf (marked: boolean): Finding {
+  return marked ? { kind: 'absent' } : { kind: 'nothing', why: 'UNMARKED' }
+}
+
+function isMarked (mark: Mark, { headers, body }: Answer): boolean {
+  if (mark.kind === 'header') return headerValue(headers, mark.name) !== null
+  return headerValue(headers, 'content-encoding') === null && findValue(body, mark.pointer).kind === 'value'
 }
 
 function wholeAnswer ({ method }: Pick<ProbePolicy, 'method'>, answer: Answer, keep: KeepPolicy, status: number): Answer {

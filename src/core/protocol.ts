@@ -6,7 +6,7 @@
  */
 import type { UnknownPolicy } from './policy.ts'
 import { claimedRow, isPast, leaseIsOver, type Stored } from './stored.ts'
-import type { Claim, Fingerprint, Row, SettledState, Settlement, Token } from './record.ts'
+import type { Claim, Fingerprint, Row, Seen, SettledState, Settlement, Token } from './record.ts'
 
 /** What an operator or a probe says became of an indeterminate record. */
 export interface Resolving extends Omit<Settlement, 'outcome' | 'reason'> {
@@ -18,7 +18,7 @@ export interface Resolving extends Omit<Settlement, 'outcome' | 'reason'> {
 
 export type Event =
   | { readonly kind: 'insert', readonly claim: Claim }
-  | { readonly kind: 'take', readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
+  | { readonly kind: 'take', readonly seen: Seen, readonly claim: Claim, readonly mayRetry: boolean }
   | { readonly kind: 'confirm', readonly claim: Claim }
   | { readonly kind: 'renew', readonly token: Token }
   | { readonly kind: 'lapse', readonly running: readonly Buffer[] }
@@ -70,7 +70,8 @@ export const TRANSITIONS: Readonly<Record<EventName, Line>> = {
   'settle:completed':         ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  'settle',  '·',      'asState'],
   'settle:consumed':          ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  'settle',  '·',      'asState'],
   'settle:released':          ['·',      'settle',  'settle',  '·',       '·',       '·',       '·',       'settle',  '·',      'asState'],
-  'settle:indeterminate':     ['·',      'settle',  'settle',  '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
+  // An owner that has settled a stream by its head, and whose upstream then broke it off, takes its own tombstone back.
+  'settle:indeterminate':     ['·',      'settle',  'settle',  '·',       'settle',  '·',       '·',       '·',       '·',      'asState'],
   'settleLost:completed':     ['settle', '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
   'settleLost:consumed':      ['settle', '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
   'settleLost:released':      ['·',      '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
@@ -86,11 +87,11 @@ export const TRANSITIONS: Readonly<Record<EventName, Line>> = {
 
 export const LAPSED_REASON = { stage: 'lease', code: 'LEASE_OVER' } as const
 
-/** What `event` does to `row` (null: no such row) at the store's time `nowMs`. */
-export function transition (row: Stored | null, event: Event, nowMs: number): Change {
-  const cell = cellOf(row, TRANSITIONS[nameOf(event)], nowMs)
+/** What `event` does to `row` (null: no such row) at the store's time `nowMs`. `overMs`: the time by which anything is over, where less is believed. */
+export function transition (row: Stored | null, event: Event, nowMs: number, overMs = nowMs): Change {
+  const cell = cellOf(row, TRANSITIONS[nameOf(event)], overMs)
   if (cell === '·') return { kind: 'refused', why: 'state' }
-  const why = row === null ? null : refusal(row, event, cell, nowMs)
+  const why = row === null ? null : refusal(row, event, cell, overMs)
   if (why !== null) return { kind: 'refused', why }
   const next = rowAfter(row, event, cell, nowMs)
   return next === null ? { kind: 'removed' } : { kind: 'written', row: next }
@@ -126,11 +127,13 @@ function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal
   switch (event.kind) {
     case 'take':
       if (!holds(event.seen, row)) return 'token'
-      return cell === 'again' && !sameFingerprint(event.claim.fingerprint, row.fingerprint) ? 'fingerprint' : null
+      return cell === 'again' && !sameFingerprint(event.seen.fingerprint, row.fingerprint) ? 'fingerprint' : null
     case 'confirm': return event.claim.owner.equals(row.owner) ? null : 'token'
     case 'renew': case 'expire': return holds(event.token, row) ? null : 'token'
     case 'lapse': return event.running.some(owner => owner.equals(row.owner)) ? 'running' : null
-    case 'settle': return holds(event.settlement.token, row) ? null : 'token'
+    case 'settle':
+      if (!holds(event.settlement.token, row)) return 'token'
+      return row.state === 'consumed' && row.settledBy !== 'owner' ? 'state' : null
     case 'resolve':
       if (!holds(event.resolution.token, row) || isStale(event.resolution, row)) return 'token'
       return event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > 0 ? 'quarantine' : null
@@ -184,8 +187,8 @@ function prolonged (row: Stored, nowMs: number): Stored {
 }
 
 function settledRow (row: Stored, settlement: Omit<Settlement, 'token'>, settledBy: NonNullable<Stored['settledBy']>, nowMs: number): Stored {
-  const { outcome, keepMs, status, headers, body, reason } = settlement
-  return { ...row, state: outcome, leaseUntilMs: null, settledAtMs: nowMs, settledBy, expiresAtMs: nowMs + keepMs, status, headers, body, reason, question: outcome === 'indeterminate' ? row.question : null }
+  const { outcome, keepMs, status, headers, body, reason, question = null } = settlement
+  return { ...row, state: outcome, leaseUntilMs: null, settledAtMs: nowMs, settledBy, expiresAtMs: nowMs + keepMs, status, headers, body, reason, question: outcome === 'indeterminate' ? question ?? row.question : null }
 }
 
 function lapsedRow (row: Stored, nowMs: number): Stored {

@@ -20,6 +20,9 @@ export interface Fingerprint { readonly alg: number, readonly value: Buffer }
 /** The fencing token. A write whose token does not match the row changes nothing. */
 export interface Token { readonly id: Buffer, readonly owner: Buffer, readonly attempt: number }
 
+/** What a take compares with the row: whose it was seen to be, and what was asked then, by the row's own algorithm. */
+export interface Seen extends Token { readonly fingerprint: Fingerprint }
+
 /** Header names and values in the order of the wire, flat: [name, value, name, value, …], values as latin1. */
 export type RawHeaders = readonly string[]
 
@@ -71,6 +74,8 @@ export interface Settlement {
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly reason: UnknownReason | null
+  /** What the upstream is to be asked, where an earlier settle of the same owner has taken it off the record. */
+  readonly question?: Buffer | null
 }
 
 /** A row as a reader sees it. Times are relative, by the store's own clock (P4). */

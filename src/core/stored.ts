@@ -35,7 +35,8 @@ export interface Stored {
   readonly about: About
 }
 
-export function rowOf (stored: Stored, nowMs: number): Row {
+/** `overMs`: the time by which anything is over, where less is believed than the store's. */
+export function rowOf (stored: Stored, nowMs: number, overMs = nowMs): Row {
   return {
     id: stored.id,
     state: stored.state,
@@ -43,8 +44,8 @@ export function rowOf (stored: Stored, nowMs: number): Row {
     attempt: stored.attempt,
     fingerprint: stored.fingerprint,
     settledBy: stored.settledBy,
-    lapsed: leaseIsOver(stored, nowMs),
-    past: isPast(stored, nowMs),
+    lapsed: leaseIsOver(stored, overMs),
+    past: isPast(stored, overMs),
     ageMs: nowMs - stored.claimedAtMs,
     leaseMs: stored.leaseMs,
     leaseLeftMs: left(stored.leaseUntilMs, nowMs),
@@ -56,9 +57,9 @@ export function rowOf (stored: Stored, nowMs: number): Row {
   }
 }
 
-export function detailOf (stored: Stored, nowMs: number): RecordDetail {
+export function detailOf (stored: Stored, nowMs: number, overMs = nowMs): RecordDetail {
   return {
-    ...rowOf(stored, nowMs),
+    ...rowOf(stored, nowMs, overMs),
     about: stored.about,
     claimedAtMs: stored.claimedAtMs,
     settledAtMs: stored.settledAtMs,
@@ -106,8 +107,8 @@ export function claimedRow (claim: Claim, attempt: number, nowMs: number): Store
 export const NEVER_MS = 8_640_000_000_000_000
 
 /** May somebody ask the upstream about it now? */
-export function isDue (stored: Stored, nowMs: number): boolean {
-  return stored.state === 'indeterminate' && stored.question !== null && !isPast(stored, nowMs) && (stored.askAtMs ?? stored.settledAtMs ?? 0) <= nowMs
+export function isDue (stored: Stored, nowMs: number, overMs = nowMs): boolean {
+  return stored.state === 'indeterminate' && stored.question !== null && !isPast(stored, overMs) && (stored.askAtMs ?? stored.settledAtMs ?? 0) <= nowMs
 }
 
 /** Somebody asks, and nobody else until `withinMs` are over. */

@@ -36,7 +36,10 @@ interface Made { readonly part: Part, readonly message: NewMessage }
 
 // ---------------------------------------------------------------- mode inbox
 
-/** All of `parts`, or none of them. null: it was executed, or is being so, while the route had another mode; its record says what there is. */
+/**
+ * All of `parts`, or none of them. null: it was executed, or is being so, while the route had another mode (or at a gateway where
+ * it has): its record says what there is, and what is free is accepted under a claim.
+ */
 export async function accept (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome | null> {
   const refusal = doorRefusal(gateway, visit, parts)
   if (refusal !== null) return refusal
@@ -81,6 +84,8 @@ async function acceptAll (gateway: Gateway, visit: Visit, made: readonly Made[])
     if (results === OUT_OF_PATIENCE) return { kind: 'unavailable', inDoubt: true }
     const recorded = open.find((_, index) => results[index]?.kind === 'recorded')
     if (recorded !== undefined) return recorded.part.item === undefined ? null : executedBefore(recorded.part.item)
+    const contended = open.find((_, index) => results[index]?.kind === 'contended')
+    if (contended !== undefined) return contended.part.item === undefined ? null : CHANGING
     const foreign = open.filter(({ message }, index) => isForeign(results[index], message.fingerprint))
     if (foreign.length === 0) {
       isNew ||= results.some(({ kind }) => kind === 'accepted')
@@ -101,6 +106,9 @@ async function acceptAll (gateway: Gateway, visit: Visit, made: readonly Made[])
 function executedBefore (item: number): Rejected {
   return rejected('key-reused', `Item ${item} of the batch: It was executed, or is being so, from before this route had an inbox. ${NONE_ACCEPTED}`)
 }
+
+/** A claim is of one key. */
+const CHANGING = rejected('overloaded', `The mode of this route is being changed, and a gateway that executes what comes for it is still there. ${NONE_ACCEPTED} Retry until it is gone.`)
 
 /** As the store compares: to the byte. */
 function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprint): boolean {
@@ -134,7 +142,7 @@ async function written (gateway: Gateway, visit: Visit, made: readonly Made[]): 
 }
 
 function noteAccepted (gateway: Gateway, visit: Visit, made: readonly Made[], results: readonly AcceptResult[]): void {
-  const none = made.some(({ message }, index) => results[index]?.kind === 'recorded' || isForeign(results[index], message.fingerprint))
+  const none = made.some(({ message }, index) => results[index]?.kind === 'recorded' || results[index]?.kind === 'contended' || isForeign(results[index], message.fingerprint))
   for (const [index, { message }] of made.entries()) if (!none && results[index]?.kind === 'accepted') note(gateway, visit, message)
 }
 
@@ -214,7 +222,7 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
 
 function taken (visit: Visit, result: AcceptResult): Taken {
   if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
-  if (result.kind === 'recorded') throw new Error('an acceptance under a claim that was told of its record')
+  if (result.kind !== 'seen') throw new Error(`an acceptance under a claim that was told: ${result.kind}`)
   return judge(visit, visit, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
 }
 
@@ -231,7 +239,7 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
   switch (outcome.kind) {
     case 'accepted': return { ...outcome, preferred: visit.preferred }
     case 'executed':
-    case 'replayed': return isAcceptance(outcome.answer, visit.name) ? accepted(visit, [visit], false) : outcome
+    case 'replayed': return toldAsAccepted(visit, outcome)
     case 'in-flight':
     case 'mismatch':
     case 'not-kept':
@@ -240,6 +248,12 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
     case 'rejected': return visit.deferred && outcome.code === 'overloaded' ? acceptedOr(gateway, visit, outcome) : outcome
     default: return outcome
   }
+}
+
+/** A record that was settled by an acceptance says so, on a route without an inbox too. */
+export function toldAsAccepted (visit: Visit, outcome: Outcome): Outcome {
+  const answered = outcome.kind === 'executed' || outcome.kind === 'replayed'
+  return answered && isAcceptance(outcome.answer, visit.name) ? accepted(visit, [visit], false) : outcome
 }
 
 async function acceptedOr (gateway: Gateway, visit: Visit, outcome: Outcome): Promise<Outcome> {
@@ -272,7 +286,7 @@ export function isFull (gateway: Gateway, visit: Visit, parts: readonly Part[] =
 }
 
 /** Mismatch is what the route says it is: with `replay` any request is answered by what there is. */
-function judge (visit: Visit, part: Part, message: MessageDetail): 'same' | 'different' | 'unknown' {
+export function judge (visit: Visit, part: Part, message: MessageDetail): 'same' | 'different' | 'unknown' {
   const comparison = sameRequest(part.asked, part.claim.fingerprint, message.fingerprint)
   return comparison === 'different' && visit.route.idempotency.onMismatch.action === 'replay' ? 'same' : comparison
 }

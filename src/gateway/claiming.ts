@@ -4,11 +4,14 @@
  */
 import { decodeHeaders } from '../core/codec.ts'
 import { sameRequest } from '../core/fingerprint.ts'
+import { judge } from './accepting.ts'
 import { decide, lockAfter } from '../core/protocol.ts'
 import type { LockFate, Step } from '../core/protocol.ts'
-import type { Answer, Fingerprint, Row, Token } from '../core/record.ts'
+import type { MessageDetail } from '../core/message.ts'
+import type { Answer, Fingerprint, Row, Seen, Token } from '../core/record.ts'
 import { StoreUnavailable } from '../errors.ts'
 import type { ClaimResult, Copy, Lock, LockResult, SettleResult, TakeResult, UnsettledCopy } from '../ports.ts'
+import { isBelieved, pastOutdated } from './copies.ts'
 import type { Execution, Verdict, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
@@ -32,7 +35,7 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
   const { monotonicMs: askedAtMs, offsetMs } = gateway.readClocks()
   execution.askedAtMs = askedAtMs
   execution.clockOffsetMs = offsetMs
-  const found = await locks.lock(visit.id, lock, visit.claim.leaseMs)
+  const found = await pastOutdated(gateway, visit, lock, await locks.lock(visit.id, lock, visit.claim.leaseMs))
   const early = await verdictOfRedis(gateway, execution, found, askedAtMs, lock.lockedAtMs)
   if (early !== null) return early
   const decided = await claimRow(gateway, execution)
@@ -52,14 +55,13 @@ export async function verdictWithoutClaim (gateway: Gateway, visit: Visit): Prom
   const row = await gateway.world.records.look(visit.id).catch(() => null)
   if (row === null) return null
   const comparison = sameRequest(visit.asked, visit.claim.fingerprint, row.fingerprint)
-  const { leaseMs } = visit.claim
   switch (decide(row, { owner: NOBODY }, comparison, visit.route.idempotency, false).do) {
     case 'replay': {
       const answer = storedAnswer(row)
-      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs, askedAtMs) }
+      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, askedAtMs) }
     }
     case 'not-kept': return { kind: 'consumed', status: row.status ?? 0 }
-    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, leaseMs) }
+    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, visit.claim.leaseMs) }
     case 'unknown': return { kind: 'unknown', timedOut: timedOut(row) }
     case 'mismatch': return visit.route.idempotency.onMismatch.action === 'replay' ? null : { kind: 'mismatch' }
     case 'execute':
@@ -86,11 +88,12 @@ async function verdictOfRedis (gateway: Gateway, execution: Execution, found: Lo
   }
 }
 
-/** null: written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
+/** null: not believed, or written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
 function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Verdict | null {
   const comparison = same(execution, copy.fingerprint)
-  if (comparison === 'unknown') return null
-  gateway.recent.keepCopy(execution.visit.name, copy, execution.visit.claim.leaseMs, askedAtMs, askedAtWallMs)
+  if (comparison === 'unknown' || !isBelieved(gateway, copy)) return null
+  gateway.recent.keepCopy(execution.visit.name, copy, askedAtMs, askedAtWallMs)
+  execution.rowLeaseMs = copy.leaseMs
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
@@ -188,11 +191,14 @@ async function claimRow (gateway: Gateway, execution: Execution): Promise<RowVer
 
 async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerdict> {
   const { records } = gateway.world
+  if (!execution.visit.deferred) execution.registered = await gateway.registration.of(execution.visit.route.name)
   let result = await granted(gateway, execution, () => records.insert(execution.claim))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)
+    if (result.kind === 'message') return { verdict: verdictOfMessage(execution.visit, result.message), lock: 'delete', row: null }
     const { row } = result
     execution.rowSeen = true
+    execution.rowLeaseMs = row.leaseMs
     const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.visit.route.idempotency, gateway.contact.mayLapse())
     const replayed = step.do === 'mismatch' && replaysMismatch(execution) ? asIfSame(gateway, execution, row) : step
     const verdict = verdictOfRow(gateway, execution, row, replayed)
@@ -200,6 +206,15 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
     result = await nextRound(gateway, execution, row, replayed)
   }
   return { verdict: { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }, lock: 'delete', row: null }
+}
+
+/** What the route, or what it was, has accepted is told as the inbox tells it, and executed by nobody. */
+function verdictOfMessage (visit: Visit, message: MessageDetail): Verdict {
+  switch (judge(visit, visit, message)) {
+    case 'same': return { kind: 'accepted', name: visit.name }
+    case 'different': return { kind: 'mismatch' }
+    case 'unknown': return { kind: 'unknown', timedOut: false }
+  }
 }
 
 /** onMismatch: replay — what is stored answers any payload; what would execute is still a mismatch (I6). */
@@ -229,7 +244,7 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
   const { records } = gateway.world
   const { id } = execution.visit
   if (step.do === 'take') {
-    const seen: Token = { id, owner: row.owner, attempt: row.attempt }
+    const seen: Seen = { id, owner: row.owner, attempt: row.attempt, fingerprint: row.fingerprint }
     const taken = await granted(gateway, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
     if (taken.kind !== 'lost') return taken
   }
@@ -279,10 +294,9 @@ function won (execution: Execution, attempt: number): RowVerdict {
 function replay (gateway: Gateway, execution: Execution, row: Row): RowVerdict {
   const answer = storedAnswer(row)
   if (answer === null) return undecodable(gateway, execution)
-  const leaseMs = execution.visit.claim.leaseMs
-  gateway.recent.keepRow(execution.visit.name, row, answer, leaseMs, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
+  gateway.recent.keepRow(execution.visit.name, row, answer, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
   return {
-    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, leaseMs, execution.askedAtMs) },
+    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, execution.askedAtMs) },
     lock: 'copy',
     row
   }
@@ -314,7 +328,7 @@ async function dispose (gateway: Gateway, execution: Execution, decided: RowVerd
   }
   const answer = storedAnswer(row) ?? { status: row.status ?? 0, headers: [], body: Buffer.alloc(0) }
   const state = row.state === 'consumed' ? 'consumed' : 'completed'
-  await gateway.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer }, row.keepLeftMs ?? 0, claim.leaseMs, execution.askedAtMs)
+  await gateway.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs }, row.keepLeftMs ?? 0, execution.askedAtMs)
 }
 
 // ---------------------------------------------------------------- small things

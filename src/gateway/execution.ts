@@ -15,6 +15,7 @@ import { claimRecord } from './claiming.ts'
 import type { Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
+import type { Registered } from './registration.ts'
 import { settleSending } from './settling.ts'
 import type { Clock, Sending, UpstreamResult } from '../ports.ts'
 
@@ -72,6 +73,8 @@ export type Verdict =
   | { readonly kind: 'consumed', readonly status: number }
   | { readonly kind: 'in-flight', readonly retryAfterMs: number }
   | { readonly kind: 'mismatch' }
+  /** It is in the inbox: of this route, or of what this route was. */
+  | { readonly kind: 'accepted', readonly name: string }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   /** Redis has an answer that the arbiter could not be asked to take: given, never called stored (E6). */
   | { readonly kind: 'unsettled', readonly answer: Answer }
@@ -100,6 +103,8 @@ export class Execution {
   readonly about: About
   readonly question: Buffer | null
   readonly startedAtMs: number
+  /** From when on it may be under way at the upstream: a claim may take longer than a sending. */
+  sendsFromMs: number
   readonly verdict = Promise.withResolvers<Verdict>()
   readonly ending = Promise.withResolvers<Ending>()
   owner: Buffer
@@ -118,8 +123,12 @@ export class Execution {
   /** Tokens of claims that nobody answered; an answer that comes through later grants one of them. */
   readonly doubted: Token[] = []
   won = false
+  /** Under which registration of its route it was claimed (registration.ts); null: it sends nothing, or not under a claim. */
+  registered: Registered | null = null
   /** A look at the arbiter has shown a row of this record: somebody knows the key. */
   rowSeen = false
+  /** Of the row, or copy, that was seen last; null: none was. */
+  rowLeaseMs: number | null = null
   /** Monotonic, before the last statement of the claim: what it showed is no younger than that (P10). */
   askedAtMs = 0
   sending: Sending | null = null
@@ -136,6 +145,7 @@ export class Execution {
     this.question = visit.question()
     this.owner = owner
     this.startedAtMs = clock.monotonicMs()
+    this.sendsFromMs = this.startedAtMs
     this.#startedAtWallMs = clock.wallMs()
   }
 
@@ -171,7 +181,7 @@ export class Execution {
 
   /** The lease is never renewed past this, unless an answer waits to be settled: no record stays claimed for ever (E2, I9). */
   hardEndMs (): number {
-    return this.startedAtMs + this.visit.route.upstream.timeoutMs + SETTLE_TIME_MS
+    return this.sendsFromMs + this.visit.route.upstream.timeoutMs + SETTLE_TIME_MS
   }
 }
 
@@ -198,10 +208,12 @@ export async function execute (gateway: Gateway, execution: Execution): Promise<
   if (!sends) return
   if (verdict.kind !== 'won') return sendUnprotected(gateway, execution)
   steps.attempt = execution.attempt
+  execution.sendsFromMs = clock.monotonicMs()
   gateway.leases.hold(execution)
   const kept = visit.route.idempotency.inbox === null ? null : await acceptClaimed(gateway, execution, () => maySend(gateway, execution))
   if (kept !== null) return settleSending(gateway, execution, kept)
   const sentAt = clock.monotonicMs()
+  execution.sendsFromMs = sentAt
   const result = await send(gateway, execution, () => maySend(gateway, execution))
   steps.upstreamMs = clock.monotonicMs() - sentAt
   gateway.world.meter.upstream(visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
@@ -274,12 +286,16 @@ function reserve (gateway: Gateway, execution: Forwarding, bytes: number): boole
 
 /** E0: the last point before the first byte. The owner believes in its lease on its own clock, or nothing is sent. */
 function maySend (gateway: Gateway, execution: Execution): boolean {
-  if (!execution.won) return !execution.cancelled
   const { clock } = gateway.world
   const now = clock.monotonicMs()
+  if (!execution.won) {
+    if (!execution.cancelled) execution.sentAtMs = now
+    return !execution.cancelled
+  }
   const { leaseMs } = execution.visit.claim
   // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
   const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)
+  if (!execution.visit.deferred && gateway.registration.standing(execution.visit.route.name) !== execution.registered) return false
   const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
   if (may) execution.sentAtMs = now
   return may

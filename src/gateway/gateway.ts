@@ -6,7 +6,8 @@ import { encodeHeaders } from '../core/codec.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import type { Answer, Settlement, Token } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { Clock, Copy, Lapsed, SettleResult } from '../ports.ts'
+import type { Clock, Lapsed, SettledAnswer, SettleResult } from '../ports.ts'
+import { ArbiterClock } from './arbiter-clock.ts'
 import { Budget } from './budget.ts'
 import { CallerPlaces } from './caller-places.ts'
 import { Contact } from './contact.ts'
@@ -14,11 +15,13 @@ import { Droppings } from './droppings.ts'
 import { execute, Execution } from './execution.ts'
 import type { Visit } from './execution.ts'
 import { Executions } from './executions.ts'
+import { Generation } from './generation.ts'
 import { InboxDepths, sizeOf } from './inbox-depths.ts'
 import { KnownScopes } from './known-scopes.ts'
 import { Leases } from './leases.ts'
-import { observed } from './observed.ts'
+import { observed, observedInbox } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
+import { Registration } from './registration.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
 import { WORKER_LEASE_MS } from './worker-leases.ts'
@@ -36,6 +39,9 @@ const RELEASE_AGAIN_MS = 100
 /** Share of the lease that lies between two releases at most: a late claim is free again before its lease can end. */
 const RELEASE_AGAIN_SHARE = 1 / 3
 
+/** How long a step of the arbiter's clock is held against it where nobody says how long things are kept. */
+const KEEP_MS_MAX = 365 * 86_400_000
+
 /** What a route says of how long a record is kept and a claim believed. */
 interface Held { readonly retentionMs: number, readonly leaseMs: number }
 export interface ClockReading { readonly monotonicMs: number, /** Wall clock minus monotonic clock. */ readonly offsetMs: number }
@@ -47,9 +53,14 @@ export class Gateway {
   readonly droppings = new Droppings()
   readonly recent: RecentAnswers
   readonly leases: Leases
+  readonly arbiterClock: ArbiterClock
+  /** Of the copies in Redis. */
+  readonly generation: Generation
   readonly contact: Contact
+  readonly registration: Registration
   /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
   readonly workersContact: Contact
+  readonly heartbeatMs: number
   readonly watches: Watches
   readonly scopeSplits = new ScopeSplits()
   readonly knownScopes = new KnownScopes()
@@ -77,6 +88,8 @@ export class Gateway {
   draining = false
   /** Called when a message was accepted and its commit is acknowledged; the deliverer listens. */
   onMessage: () => void = () => {}
+  /** A sign of life at once, one for all who want one; the heartbeat gives it. Rejects as the arbiter does. */
+  sign: () => Promise<void> = async () => {}
   /** Called when there is a new question for the upstream; the reconciler listens. */
   onQuestion: () => void = () => {}
   /** How much is in the inboxes, as far as this process knows. */
@@ -85,11 +98,16 @@ export class Gateway {
   stopped = false
 
   constructor (world: World, shortestLeaseMs = world.longestLeaseMs) {
-    this.contact = contactFor(world.clock, world.longestLeaseMs)
-    this.workersContact = contactFor(world.clock, WORKER_LEASE_MS)
-    this.world = { ...world, records: observed(world.records, this.contact, this.workersContact) }
+    this.arbiterClock = world.arbiterClock ?? new ArbiterClock({ ...world, shortestLeaseMs, longestKeepMs: world.longestKeepMs ?? KEEP_MS_MAX })
+    this.contact = contactFor(world.clock, this.arbiterClock, world.longestLeaseMs, shortestLeaseMs)
+    this.workersContact = contactFor(world.clock, this.arbiterClock, WORKER_LEASE_MS)
+    this.heartbeatMs = heartbeatMs(shortestLeaseMs)
+    this.arbiterClock.onStoodStill = () => { for (const contact of [this.contact, this.workersContact]) contact.broken() }
+    this.world = { ...world, records: observed(world.records, this.contact, this.workersContact), inbox: observedInbox(world.inbox, this.workersContact) }
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
+    this.generation = new Generation(world.clock)
+    this.registration = new Registration(() => this.world, this.arbiterClock.gateway)
     this.watches = new Watches(world)
     this.buffered = new Budget(world.limits.bufferedBytes)
     this.unsettled = new Budget(world.limits.unsettledBytes)
@@ -102,9 +120,10 @@ export class Gateway {
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become ({ limits, longestLeaseMs, probed, inboxes }: Pick<World, 'limits' | 'longestLeaseMs' | 'probed' | 'inboxes'>): void {
+  become ({ limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes }: Pick<World, 'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes'>): void {
     this.world = { ...this.world, limits, probed, inboxes, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
     this.contact.lengthen(longestLeaseMs)
+    this.arbiterClock.lengthen(longestKeepMs)
     this.buffered.resize(limits.bufferedBytes)
     this.unsettled.resize(limits.unsettledBytes)
     this.recent.resize(limits.recentBytes)
@@ -193,11 +212,13 @@ export class Gateway {
    * My lock becomes a copy that ends one lease before the row; where there is no time left for one, it goes. `askedAtMs`:
    * before the statement that said `keepLeftMs` — a process that was stopped since then must not keep the past (P10).
    */
-  async swapForCopy (id: Buffer, owner: Buffer, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number, askedAtMs: number): Promise<void> {
+  async swapForCopy (id: Buffer, owner: Buffer, settled: SettledAnswer, keepLeftMs: number, askedAtMs: number): Promise<void> {
     const { locks, copyTtlMs, clock } = this.world
+    const { leaseMs } = settled
+    const generation = this.generation.before(askedAtMs)
     const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
-    if (ttlMs <= 0) return locks.unlock(id, owner)
-    await locks.swap(id, owner, { kind: 'copy', copy: { ...copy, expiresAtMs: this.expiresAtMs(keepLeftMs, leaseMs, askedAtMs) } }, ttlMs)
+    if (ttlMs <= 0 || generation === null) return locks.unlock(id, owner)
+    await locks.swap(id, owner, { kind: 'copy', copy: { ...settled, generation, expiresAtMs: this.expiresAtMs(keepLeftMs, leaseMs, askedAtMs) } }, ttlMs)
   }
 
   /** Own token found indeterminate: unsent, so it is released and the claim made anew, by a new owner (protocol §5). */
@@ -310,11 +331,12 @@ export class Gateway {
 
 const IDLE_LOOK_MS = 20
 
-function contactFor (clock: Clock, leaseMs: number): Contact {
-  return new Contact(clock, leaseMs, leaseMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED)
+/** A silence that is not noticed must not use up the shortest lease: whoever holds it could not renew meanwhile either. */
+function contactFor (clock: Clock, arbiterClock: ArbiterClock, leaseMs: number, shortestMs = leaseMs): Contact {
+  return new Contact(clock, leaseMs, shortestMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED, () => arbiterClock.aheadMs === 0)
 }
 
-/** Between two heartbeats: as the shorter of the leases needs it whose contact they keep known. */
-export function heartbeatMs (longestLeaseMs: number): number {
-  return Math.min(longestLeaseMs, WORKER_LEASE_MS) * HEARTBEAT_SHARE
+/** Between two heartbeats: as the shortest of the leases needs it whose contact they keep known. */
+function heartbeatMs (shortestLeaseMs: number): number {
+  return Math.min(shortestLeaseMs, WORKER_LEASE_MS) * HEARTBEAT_SHARE
 }

@@ -4,7 +4,7 @@
  * nothing to sockets (http/).
  */
 import { sameRequest } from '../core/fingerprint.ts'
-import { accept, doorRefusal, INBOX_FULL, isFull, toldByInbox } from './accepting.ts'
+import { accept, doorRefusal, INBOX_FULL, isFull, toldAsAccepted, toldByInbox } from './accepting.ts'
 import type { Part } from './accepting.ts'
 import { admit, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
 import type { GuardedRequest } from './admission.ts'
@@ -39,7 +39,7 @@ type Way = (gateway: Gateway, visit: Visit) => Promise<Outcome>
 
 function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: Visit): Way {
   if (drop !== null) return async (gateway, visit) => passOnce(gateway, visit, drop)
-  if (inbox === null) return attend
+  if (inbox === null) return async (gateway, visit) => toldAsAccepted(visit, await attend(gateway, visit))
   return inboxFor === 'all' ? acceptOrAttend : attendOrAccept
 }
 
@@ -143,9 +143,9 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
   if (!execution.mayFollow(verdict)) {
     // No word of the record, and as true of this request: one after another they would each wait for the same silence.
     if (verdict.kind === 'unavailable') return fromVerdict(verdict)
-    // What it was told holds for this request only if it asked the same, and was read no longer than a lease ago (P10: this
-    // process may have been stopped meanwhile); else this request asks for itself.
-    const fresh = execution.sinceAskedMs(gateway.world.clock) < visit.claim.leaseMs
+    // What it was told holds for this request only if it asked the same, and was read no longer than a lease of its row ago
+    // (P10: this process may have been stopped meanwhile); else this request asks for itself.
+    const fresh = execution.sinceAskedMs(gateway.world.clock) < (execution.rowLeaseMs ?? visit.claim.leaseMs)
     return comparison === 'same' && fresh ? fromVerdict(verdict) : attempt(gateway, visit, patienceMs)
   }
   if (comparison !== 'same' && visit.route.idempotency.onMismatch.action === 'reject') {
@@ -177,6 +177,7 @@ function fromVerdict (verdict: Verdict): Outcome {
     case 'consumed': return { kind: 'not-kept', originalStatus: verdict.status }
     case 'in-flight': return { kind: 'in-flight', retryAfterMs: verdict.retryAfterMs, starter: false, elsewhere: true }
     case 'mismatch': return { kind: 'mismatch' }
+    case 'accepted': return { kind: 'accepted', names: [verdict.name], split: false, isNew: false, preferred: false }
     case 'unknown': return { kind: 'unknown', timedOut: verdict.timedOut }
     case 'unsettled': return { kind: 'executed', answer: verdict.answer, stored: false, expiresAtMs: null }
     case 'unavailable': return { kind: 'unavailable' }

@@ -29,6 +29,7 @@ const NOTHING: Held = { messages: 0, bytes: 0 }
 
 export class InboxDepths {
   #told: ReadonlyMap<string, Held> = new Map()
+  #dead: ReadonlyMap<string, number> = new Map()
   /** Accepted before the question that is under way: its answer may count them or not. */
   #before = new Map<string, Held>()
   #since = new Map<string, Held>()
@@ -43,6 +44,7 @@ export class InboxDepths {
 
   told (depths: readonly Depth[]): void {
     this.#told = new Map(depths.map(({ route, waiting, delivering, held, bytes }) => [route, { messages: waiting + delivering + held, bytes }]))
+    this.#dead = new Map(depths.map(({ route, dead }) => [route, dead]))
     this.#before = new Map()
   }
 
@@ -61,10 +63,10 @@ export class InboxDepths {
     if (this.#coming.get(route)?.messages === 0) this.#coming.delete(route)
   }
 
-  /** There is no room for these. */
-  full (route: string, { depthMax, bytesMax }: Pick<InboxPolicy, 'depthMax' | 'bytesMax'>, adding: Held): boolean {
+  /** There is no room for these. What stops its group ends by nobody but an operator: it has its place until then. */
+  full (route: string, { depthMax, bytesMax, onDead = 'skip' }: Pick<InboxPolicy, 'depthMax' | 'bytesMax'> & Partial<Pick<InboxPolicy, 'onDead'>>, adding: Held): boolean {
     const parts = [this.#told, this.#before, this.#since, this.#coming].map(held => held.get(route) ?? NOTHING)
-    const messages = parts.reduce((sum, part) => sum + part.messages, 0)
+    const messages = parts.reduce((sum, part) => sum + part.messages, onDead === 'stop-group' ? this.#dead.get(route) ?? 0 : 0)
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
     return messages + adding.messages > depthMax || bytes + adding.bytes > bytesMax
   }

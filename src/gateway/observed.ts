@@ -1,42 +1,77 @@
 /**
- * The arbiter as the gateway sees it: every call's success or failure tells each contact (E2b). The calls themselves are
- * passed on unchanged.
+ * The arbiter as the gateway sees it: what each call comes to tells each contact (E2b). Only an acknowledged write is contact:
+ * where commits hang, or one row is locked, the living cannot renew, and whatever can still be read says nothing of that. A read,
+ * a refusal, a write that changed nothing are neither contact nor its end; a store that does not answer ends it. The calls
+ * themselves are passed on unchanged.
  */
 import { StoreUnavailable } from '../errors.ts'
-import type { RecordStore } from '../ports.ts'
+import type { InboxStore, RecordStore } from '../ports.ts'
 import type { Contact } from './contact.ts'
 
-export function observed (records: RecordStore, ...contacts: readonly Contact[]): RecordStore {
-  const tell = async <T> (call: Promise<T>): Promise<T> => {
+/** `wrote`: by its result the call has certainly written. Absent: nobody can tell, or it never does. */
+type Tell = <T> (call: Promise<T>, wrote?: (result: T) => boolean) => Promise<T>
+
+function tellOf (contacts: readonly Contact[]): Tell {
+  return async (call, wrote = () => false) => {
     try {
       const result = await call
-      for (const contact of contacts) contact.kept()
+      if (wrote(result)) for (const contact of contacts) contact.kept()
       return result
     } catch (error) {
       // A refusal is an answer: somebody's lock on one row says nothing about the database.
-      if (error instanceof StoreUnavailable) for (const contact of contacts) error.answered ? contact.kept() : contact.broken()
+      if (error instanceof StoreUnavailable && !error.answered) for (const contact of contacts) contact.broken()
       throw error
     }
   }
+}
+
+const isWon = ({ kind }: { readonly kind: string }): boolean => kind === 'won'
+const isSettled = ({ kind }: { readonly kind: string }): boolean => kind === 'settled'
+const isAny = (changed: readonly unknown[]): boolean => changed.length > 0
+const always = (): boolean => true
+
+export function observed (records: RecordStore, ...contacts: readonly Contact[]): RecordStore {
+  const tell = tellOf(contacts)
   return {
     name: records.name,
     get installation () { return records.installation },
-    insert: async claim => tell(records.insert(claim)),
-    take: async (seen, claim, mayRetry) => tell(records.take(seen, claim, mayRetry)),
-    confirm: async claim => tell(records.confirm(claim)),
+    insert: async claim => tell(records.insert(claim), isWon),
+    take: async (seen, claim, mayRetry) => tell(records.take(seen, claim, mayRetry), isWon),
+    confirm: async claim => tell(records.confirm(claim), isWon),
     look: async id => tell(records.look(id)),
-    renew: async tokens => tell(records.renew(tokens)),
-    settle: async settlement => tell(records.settle(settlement)),
-    settleLost: async (settlement, claim, ageMs) => tell(records.settleLost(settlement, claim, ageMs)),
-    lapse: async order => tell(records.lapse(order)),
-    sweep: async limit => tell(records.sweep(limit)),
-    takeProbes: async order => tell(records.takeProbes(order)),
-    noteProbe: async note => tell(records.noteProbe(note)),
+    renew: async tokens => tell(records.renew(tokens), results => results.includes('renewed')),
+    settle: async settlement => tell(records.settle(settlement), isSettled),
+    settleLost: async (settlement, claim, ageMs) => tell(records.settleLost(settlement, claim, ageMs), isSettled),
+    lapse: async order => tell(records.lapse(order), isAny),
+    sweep: async limit => tell(records.sweep(limit), isAny),
+    takeProbes: async order => tell(records.takeProbes(order), isAny),
+    noteProbe: async note => tell(records.noteProbe(note), noted => noted),
     unresolved: async () => tell(records.unresolved()),
     list: async filter => records.list(filter),
     resolve: async resolution => records.resolve(resolution),
     expire: async (token, audit) => records.expire(token, audit),
-    beat: async sign => tell(records.beat(sign)),
+    beat: async sign => tell(records.beat(sign), always),
     close: async () => records.close()
+  }
+}
+
+/** The same for what the inbox's workers write. What is accepted at the door says nothing of them, nor do people's changes. */
+export function observedInbox (inbox: InboxStore, ...contacts: readonly Contact[]): InboxStore {
+  const tell = tellOf(contacts)
+  return {
+    accept: async message => inbox.accept(message),
+    acceptAll: async messages => inbox.acceptAll(messages),
+    look: async id => inbox.look(id),
+    alive: async (owner, leaseMs) => tell(inbox.alive(owner, leaseMs), always),
+    gone: async owner => inbox.gone(owner),
+    take: async order => tell(inbox.take(order), isAny),
+    settle: async (token, fate) => tell(inbox.settle(token, fate), settled => settled),
+    recover: async limit => inbox.recover(limit),
+    dueInMs: async routes => inbox.dueInMs(routes),
+    depths: async () => inbox.depths(),
+    list: async filter => inbox.list(filter),
+    retry: async (filter, audit) => inbox.retry(filter, audit),
+    discard: async (filter, audit) => inbox.discard(filter, audit),
+    sweep: async limit => inbox.sweep(limit)
   }
 }

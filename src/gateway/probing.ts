@@ -85,7 +85,7 @@ function findingOf (route: ProbedRoute, result: UpstreamResult): Finding {
     case 'answer': return readFinding(policy, keep, result.answer)
     case 'unsent':
     case 'lost': return { kind: 'nothing', why: result.code }
-    case 'stream': return readHead(policy, result.status)
+    case 'stream': return readHead(policy, result.status, result.headers)
   }
 }
 

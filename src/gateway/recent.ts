@@ -1,11 +1,11 @@
 /**
  * Settled answers in memory, in front of both stores (P3): bounded in bytes, and each entry in time — at most one lease
- * after a look at the row, and never beyond the row (P10). So an operator's delete, which takes effect after two leases,
+ * of the row after a look at it, and never beyond it (P10). So an operator's delete, which takes effect after two leases,
  * needs to tell nobody.
  */
 import { LRUCache } from 'lru-cache'
 import type { Answer, Fingerprint, KeptAnswerState, RawHeaders, Row } from '../core/record.ts'
-import type { Clock, Copy } from '../ports.ts'
+import type { Clock, Copy, SettledAnswer } from '../ports.ts'
 
 export interface RecentAnswer {
   readonly state: KeptAnswerState
@@ -70,26 +70,32 @@ export class RecentAnswers {
     return null
   }
 
+  /** It was taken back. */
+  forget (name: string): void {
+    this.#entries.delete(name)
+  }
+
   /** After an acknowledged settle. */
-  keepSettled (name: string, copy: Omit<Copy, 'expiresAtMs'>, keepLeftMs: number, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
-    this.#keep(name, copy, keepLeftMs - leaseMs, leaseMs, askedAtMs, askedAtWallMs)
+  keepSettled (name: string, settled: SettledAnswer, keepLeftMs: number, askedAtMs: number, askedAtWallMs: number): void {
+    this.#keep(name, settled, keepLeftMs - settled.leaseMs, askedAtMs, askedAtWallMs)
   }
 
   /** After a look at the committed row. */
-  keepRow (name: string, row: Row, answer: Answer, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
+  keepRow (name: string, row: Row, answer: Answer, askedAtMs: number, askedAtWallMs: number): void {
     const state = row.state === 'consumed' ? 'consumed' : 'completed'
-    this.#keep(name, { state, fingerprint: row.fingerprint, answer }, (row.keepLeftMs ?? 0) - leaseMs, leaseMs, askedAtMs, askedAtWallMs)
+    const { fingerprint, leaseMs } = row
+    this.#keep(name, { state, fingerprint, answer, leaseMs }, (row.keepLeftMs ?? 0) - leaseMs, askedAtMs, askedAtWallMs)
   }
 
   /** From Redis, whose copies end one lease before the row. */
-  keepCopy (name: string, copy: Copy, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
+  keepCopy (name: string, copy: Copy, askedAtMs: number, askedAtWallMs: number): void {
     const sinceMs = Math.max(this.#clock.monotonicMs() - askedAtMs, this.#clock.wallMs() - askedAtWallMs)
-    this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs() + sinceMs, leaseMs, askedAtMs, askedAtWallMs)
+    this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs() + sinceMs, askedAtMs, askedAtWallMs)
   }
 
   /** Everything counts from before the statement: this process may have been stopped between its reply and now. */
-  #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'>, leftMs: number, leaseMs: number, askedAtMs: number, askedAtWallMs: number): void {
-    const { state, fingerprint, answer } = settled
+  #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'> & Pick<Copy, 'leaseMs'>, leftMs: number, askedAtMs: number, askedAtWallMs: number): void {
+    const { state, fingerprint, answer, leaseMs } = settled
     const now = this.#clock.monotonicMs()
     const wallMs = this.#clock.wallMs()
     const sinceMs = Math.max(now - askedAtMs, wallMs - askedAtWallMs)

@@ -8,19 +8,20 @@ import { judge } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Fingerprint, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { Clock, Copy, UpstreamResult } from '../ports.ts'
+import type { Clock, SettledAnswer, UpstreamResult } from '../ports.ts'
 import { INBOX_UNREACHED } from './accepting.ts'
 import type { Taken } from './accepting.ts'
-import type { Ending, Execution } from './execution.ts'
+import type { Ending, Execution, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { watchStream } from './broken-streams.ts'
 import type { AnswerBody } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 
 /** How long waiters wait for the settle once the upstream has answered; the settle goes on after that (E6). */
 const SETTLE_PATIENCE_MS = 3_000
 /** First and longest pause between two tries of a settle: short enough for a restart, long enough for an outage. */
-const RETRY_FIRST_MS = 100
-const RETRY_LONGEST_MS = 2_000
+export const RETRY_FIRST_MS = 100
+export const RETRY_LONGEST_MS = 2_000
 
 /** What is to be written, and what is said to those who wait once it is (or, `stored: false`, while it is not). */
 interface Plan {
@@ -58,24 +59,26 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   // Settled: a renewal would only find that there is nothing left to renew.
   gateway.leases.drop(execution)
   const copy = settled.kind === 'stored' ? copyOf(execution, plan) : null
-  if (copy !== null && settled.kind === 'stored') gateway.recent.keepSettled(execution.visit.name, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs, settled.askedAtWallMs)
+  if (copy !== null && settled.kind === 'stored') gateway.recent.keepSettled(execution.visit.name, copy, settled.keepLeftMs, settled.askedAtMs, settled.askedAtWallMs)
   // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
   else if (settled.kind !== 'abandoned') await gateway.world.locks.unlock(execution.visit.id, execution.owner)
   if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) gateway.onQuestion()
   gateway.leave(execution)
   execution.ending.resolve(endingOf(gateway, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
-  const swapped = copy !== null && settled.kind === 'stored' ? gateway.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, execution.visit.claim.leaseMs, settled.askedAtMs) : null
+  const swapped = copy !== null && settled.kind === 'stored' ? gateway.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, settled.askedAtMs) : null
   // Behind the copy and together with it, where a store combines what it writes.
   if (settled.kind !== 'abandoned') gateway.world.locks.wake(execution.visit.id)
   await swapped
+  if (result.kind === 'stream' && settled.kind === 'stored' && plan.settlement.outcome === 'consumed') watchStream(gateway, execution, result)
 }
 
 /** What others may be shown of it; null: nothing is replayed. */
-function copyOf (execution: Execution, plan: Plan): Omit<Copy, 'expiresAtMs'> | null {
+function copyOf (execution: Execution, plan: Plan): SettledAnswer | null {
   const { outcome } = plan.settlement
   if (plan.kept === null || (outcome !== 'completed' && outcome !== 'consumed')) return null
-  return { state: outcome, attempt: execution.attempt, fingerprint: execution.visit.claim.fingerprint, answer: plan.kept }
+  const { fingerprint, leaseMs } = execution.visit.claim
+  return { state: outcome, attempt: execution.attempt, fingerprint, leaseMs, answer: plan.kept }
 }
 
 /** Somebody else's answer is given instead of the stream: read it to its end, or its connection is held for ever. */
@@ -199,7 +202,10 @@ function storable (status: number | null): number | null {
   return status !== null && status >= 100 && status <= 599 ? status : null
 }
 
-function noteIndeterminate (gateway: Gateway, execution: Execution, reason: UnknownReason, status: number | null): void {
+/** What of an execution its log line and its counters need. */
+export interface Told { readonly visit: Pick<Visit, 'name' | 'route' | 'requestId'>, readonly attempt: number, readonly question: Buffer | null }
+
+export function noteIndeterminate (gateway: Gateway, execution: Told, reason: UnknownReason, status: number | null): void {
   const { route, name, requestId } = execution.visit
   gateway.world.meter.indeterminate(route.name, reason.stage)
   const unaskable = route.idempotency.probe !== null && execution.question === null
@@ -321,5 +327,5 @@ function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: 
   if (!sameFingerprint(row.fingerprint, execution.visit.claim.fingerprint)) return plan.ending(null)
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.ending(null)
-  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, route.idempotency.leaseMs, gateway.world.clock.monotonicMs()) }
+  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, gateway.world.clock.monotonicMs()) }
 }

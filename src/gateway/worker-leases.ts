@@ -81,10 +81,12 @@ export class WorkerLeases {
     return this.#renew()
   }
 
-  /** Every third of a lease. */
+  /** Every third of a lease. One that somebody holds up holds up none of the others. */
   async keep (): Promise<void> {
-    if (this.#current !== null) await this.#renew()
-    for (const lease of this.#old) await this.#alive(lease)
+    const renewing: Array<Promise<unknown>> = Array.from(this.#old, async lease => this.#alive(lease))
+    if (this.#current !== null) renewing.push(this.#renew())
+    await Promise.allSettled(renewing)
+    await Promise.all(renewing)
   }
 
   /** It may have been given messages that nobody here knows of: once its deliveries are over, others take them from it. */

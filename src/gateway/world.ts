@@ -4,7 +4,8 @@
  */
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
-import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordStore, TokenVerifier, Upstream } from '../ports.ts'
+import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordStore, Registry, TokenVerifier, Upstream } from '../ports.ts'
+import type { ArbiterClock } from './arbiter-clock.ts'
 
 export interface GatewayLimits {
   /** Executions under way in this process; beyond: 503 before any claim. */
@@ -35,11 +36,15 @@ export interface World {
   readonly locks: LockStore
   readonly inbox: InboxStore
   readonly wakes: InboxWakes
+  /** What this gateway and the others tell each other of their routes. */
+  readonly registry: Registry
   /** Of the routes with mode drop. */
   readonly marks: Marks
   readonly upstream: Upstream
   readonly tokens: TokenVerifier
   readonly clock: Clock
+  /** Absent: the gateway's own, over its stores; what they test by time does not know of it then. */
+  readonly arbiterClock?: ArbiterClock
   readonly random: Random
   readonly meter: Meter
   readonly log: Log
@@ -52,6 +57,8 @@ export interface World {
   readonly claimWithinMs: number
   /** The longest lease of any route: nobody lapses before this long an unbroken contact with the arbiter (E2b). */
   readonly longestLeaseMs: number
+  /** The longest that anything of any route is kept. Absent: a year. */
+  readonly longestKeepMs?: number
   /** The routes that ask the upstream what became of a request, by name. */
   readonly probed: ReadonlyMap<string, ProbedRoute>
   /** The routes that have an inbox, by name. */

@@ -53,11 +53,13 @@ export class LateLocks implements LockStore {
   }
 
   get name (): LockStore['name'] { return this.#locks.name }
+  get mirror (): LockStore['mirror'] { return this.#locks.mirror }
 
   lock: LockStore['lock'] = async (id, lock, ttlMs) => this.#locks.lock(id, lock, ttlMs)
   renew: LockStore['renew'] = async (held, ttlMs) => this.#locks.renew(held, ttlMs)
   swap: LockStore['swap'] = async (id, owner, value, ttlMs) => this.#locks.swap(id, owner, value, ttlMs)
   unlock: LockStore['unlock'] = async (id, owner) => this.#locks.unlock(id, owner)
+  clear: LockStore['clear'] = async (id, generation) => this.#locks.clear(id, generation)
   forget: LockStore['forget'] = async id => this.#locks.forget(id)
   wake: LockStore['wake'] = id => { this.#locks.wake(id) }
   watch: LockStore['watch'] = async (id, onWake) => this.#locks.watch(id, onWake)

@@ -4,9 +4,10 @@
  * stores execute the table that Postgres' statements restate. Never reads a clock, never awaits.
  */
 import { quarantineLeftMs, transition, type Change } from '../core/protocol.ts'
+import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../core/stored.ts'
-import type { Claim, RecordDetail, Row, Settlement, Token } from '../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../core/record.ts'
 import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 /** Who changed which record by hand, and how it stood before and after. */
@@ -28,7 +29,7 @@ export interface Table {
   /** Removes at most `limit` rows whose expiry is over. */
   removePast: (limit: number, nowMs: number) => Swept[]
   /** Rows that isDue (core/stored.ts), longest due first. */
-  due: (order: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number) => Stored[]
+  due: (order: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number) => Stored[]
   unresolved: (nowMs: number) => Unresolved
   /** Newest claims first. */
   list: (filter: RecordFilter) => Stored[]
@@ -37,70 +38,77 @@ export interface Table {
   note: (audited: Audited) => void
 }
 
+/** The message that stands under this id in the same database; null: none. */
+export type MessageOf = (id: Buffer, nowMs: number) => MessageDetail | null
+
 /** Every method is one transaction for its table; `nowMs` is the store's clock, Unix milliseconds. */
 export class Ledger {
+  /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
+  believedMs = Infinity
   readonly #table: Table
+  readonly #messageOf: MessageOf
 
-  constructor (table: Table) {
+  constructor (table: Table, messageOf: MessageOf) {
     this.#table = table
+    this.#messageOf = messageOf
   }
 
   insert (claim: Claim, nowMs: number): ClaimResult {
-    const before = this.#table.find(claim.id)
-    return this.#claimed(before, transition(before, { kind: 'insert', claim }, nowMs), nowMs)
+    return this.#claimed(claim.id, before => transition(before, { kind: 'insert', claim }, nowMs, this.#over(nowMs)), nowMs)
   }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
+  take (seen: Seen, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
+    const message = this.#messageOf(seen.id, nowMs)
+    if (message !== null) return { kind: 'message', message }
     const before = this.#table.find(seen.id)
-    const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs)
+    const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs, this.#over(nowMs))
     return this.#write(change, before) ? { kind: 'won', attempt: change.row.attempt } : { kind: 'lost' }
   }
 
   confirm (claim: Claim, nowMs: number): ClaimResult {
-    const before = this.#table.find(claim.id)
-    return this.#claimed(before, transition(before, { kind: 'confirm', claim }, nowMs), nowMs)
+    return this.#claimed(claim.id, before => transition(before, { kind: 'confirm', claim }, nowMs, this.#over(nowMs)), nowMs)
   }
 
   look (id: Buffer, nowMs: number): Row | null {
     const row = this.#table.find(id)
-    return row === null ? null : rowOf(row, nowMs)
+    return row === null ? null : rowOf(row, nowMs, this.#over(nowMs))
   }
 
   renew (tokens: readonly Token[], nowMs: number): RenewResult[] {
     return tokens.map(token => {
       const before = this.#table.find(token.id)
       if (before === null) return 'skipped'
-      return this.#write(transition(before, { kind: 'renew', token }, nowMs), before) ? 'renewed' : 'lost'
+      return this.#write(transition(before, { kind: 'renew', token }, nowMs, this.#over(nowMs)), before) ? 'renewed' : 'lost'
     })
   }
 
   settle (settlement: Settlement, nowMs: number): SettleResult {
     const before = this.#table.find(settlement.token.id)
-    return this.#settled(before, transition(before, { kind: 'settle', settlement }, nowMs), nowMs)
+    return this.#settled(before, transition(before, { kind: 'settle', settlement }, nowMs, this.#over(nowMs)), nowMs)
   }
 
   settleLost (settlement: Settlement, claim: Claim, ageMs: number, nowMs: number): SettleResult {
     const before = this.#table.find(settlement.token.id)
-    if (this.#table.changedByHand(settlement.token.id, nowMs - ageMs)) return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs) }
-    return this.#settled(before, transition(before, { kind: 'settleLost', settlement, claim }, nowMs), nowMs)
+    if (this.#table.changedByHand(settlement.token.id, nowMs - ageMs)) return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)) }
+    return this.#settled(before, transition(before, { kind: 'settleLost', settlement, claim }, nowMs, this.#over(nowMs)), nowMs)
   }
 
   lapse (order: LapseRows, nowMs: number): Lapsed[] {
     const { running } = order
-    return this.#table.lapsing(order, nowMs)
-      .filter(row => this.#write(transition(row, { kind: 'lapse', running }, nowMs), row))
+    return this.#table.lapsing(order, this.#over(nowMs))
+      .filter(row => this.#write(transition(row, { kind: 'lapse', running }, nowMs, this.#over(nowMs)), row))
       .map(({ id, attempt, about: { route, requestId } }) => ({ id, route, requestId, attempt }))
   }
 
   sweep (limit: number, nowMs: number): Swept[] {
-    return this.#table.removePast(limit, nowMs)
+    return this.#table.removePast(limit, this.#over(nowMs))
   }
 
   takeProbes (order: ProbeOrder, nowMs: number): DueProbe[] {
-    return this.#table.due(order, nowMs).map(row => {
+    return this.#table.due(order, nowMs, this.#over(nowMs)).map(row => {
       const asked = askedRow(row, order.withinMs, nowMs)
       this.#table.save(asked, row)
-      return dueProbeOf(asked, nowMs)
+      return dueProbeOf(asked, nowMs, this.#over(nowMs))
     })
   }
 
@@ -117,17 +125,21 @@ export class Ledger {
   }
 
   list (filter: RecordFilter, nowMs: number): RecordDetail[] {
-    return this.#table.list(filter).map(row => detailOf(row, nowMs))
+    return this.#table.list(filter).map(row => detailOf(row, nowMs, this.#over(nowMs)))
   }
 
   resolve (resolution: Resolution, nowMs: number): OperatorResult {
     const before = this.#table.find(resolution.token.id)
-    return this.#operated(before, transition(before, { kind: 'resolve', resolution }, nowMs), resolution.audit, nowMs)
+    return this.#operated(before, transition(before, { kind: 'resolve', resolution }, nowMs, this.#over(nowMs)), resolution.audit, nowMs)
   }
 
   expire (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
     const before = this.#table.find(token.id)
-    return this.#operated(before, transition(before, { kind: 'expire', token }, nowMs), audit, nowMs)
+    return this.#operated(before, transition(before, { kind: 'expire', token }, nowMs, this.#over(nowMs)), audit, nowMs)
+  }
+
+  #over (nowMs: number): number {
+    return Math.min(nowMs, this.believedMs)
   }
 
   #write (change: Change, before: Stored | null): change is Extract<Change, { kind: 'written' }> {
@@ -136,28 +148,32 @@ export class Ledger {
     return true
   }
 
-  #claimed (before: Stored | null, change: Change, nowMs: number): ClaimResult {
+  #claimed (id: Buffer, changeOf: (before: Stored | null) => Change, nowMs: number): ClaimResult {
+    const before = this.#table.find(id)
+    const message = this.#messageOf(id, nowMs)
+    if (message !== null) return before === null ? { kind: 'message', message } : { kind: 'seen', row: rowOf(before, nowMs) }
+    const change = changeOf(before)
     if (this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
     if (before === null) throw new TypeError('a claim of a record that does not exist is never refused')
-    return { kind: 'seen', row: rowOf(before, nowMs) }
+    return { kind: 'seen', row: rowOf(before, nowMs, this.#over(nowMs)) }
   }
 
   #settled (before: Stored | null, change: Change, nowMs: number): SettleResult {
     if (this.#write(change, before)) return { kind: 'settled', keepLeftMs: (change.row.expiresAtMs ?? nowMs) - nowMs }
-    return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs) }
+    return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)) }
   }
 
   #operated (before: Stored | null, change: Change, audit: AuditEntry, nowMs: number): OperatorResult {
     if (before !== null && this.#write(change, before)) {
       this.#table.note({ action: audit.action, who: audit.who, why: audit.why, atMs: nowMs, before, after: change.row })
-      return { kind: 'done', row: rowOf(change.row, nowMs) }
+      return { kind: 'done', row: rowOf(change.row, nowMs, this.#over(nowMs)) }
     }
     const waits = change.kind === 'refused' && change.why === 'quarantine' && before !== null
-    return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs), quarantineLeftMs: waits ? quarantineLeftMs(before, nowMs) : null }
+    return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)), quarantineLeftMs: waits ? quarantineLeftMs(before, this.#over(nowMs)) : null }
   }
 }
 
-function dueProbeOf (row: Stored, nowMs: number): DueProbe {
+function dueProbeOf (row: Stored, nowMs: number, overMs: number): DueProbe {
   return {
     token: { id: row.id, owner: row.owner, attempt: row.attempt },
     route: row.about.route,
@@ -165,7 +181,7 @@ function dueProbeOf (row: Stored, nowMs: number): DueProbe {
     question: row.question ?? Buffer.alloc(0),
     tries: row.asked,
     unknownMs: nowMs - (row.settledAtMs ?? nowMs),
-    quarantineLeftMs: quarantineLeftMs(row, nowMs),
-    absentMs: row.absentAtMs === null ? null : nowMs - row.absentAtMs
+    quarantineLeftMs: quarantineLeftMs(row, overMs),
+    absentMs: row.absentAtMs === null ? null : overMs - row.absentAtMs
   }
 }

@@ -4,24 +4,33 @@
  */
 import { WORKER_LOST } from '../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, RecordStore, TakeMessages } from '../ports.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../ports.ts'
 import { errorOfRetried } from './message-fate.ts'
 import { fitting } from './message-room.ts'
 
 type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean, retriedAtMs: number | null }
 
+/** The records in memory beside it. */
+interface BesideMemory {
+  readonly isRecorded: (id: Buffer) => boolean
+  messageOf: (id: Buffer) => MessageDetail | null
+}
+
 export class MemoryInbox implements InboxStore {
   readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
   readonly #nowMs: () => number
+  readonly #believedMs: () => number | null
   readonly #messages = new Map<string, Message>()
   readonly #workers = new Map<string, number>()
-  readonly #records: Pick<RecordStore, 'look'> | null
+  readonly #records: BesideMemory | null
   #numbers = 0
 
-  /** `records`: of the same gateway. */
-  constructor ({ nowMs, records = null }: { readonly nowMs: () => number, readonly records?: Pick<RecordStore, 'look'> | null }) {
+  /** `records`: of the same gateway; each tests the other's from now on. */
+  constructor ({ nowMs, believedMs = () => null, records = null }: { readonly nowMs: () => number, readonly believedMs?: () => number | null, readonly records?: BesideMemory | null }) {
     this.#nowMs = nowMs
+    this.#believedMs = believedMs
     this.#records = records
+    if (records !== null) records.messageOf = (id) => this.#told(id)
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
@@ -30,7 +39,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
-    const recorded = await Promise.all(messages.map(async ({ id, underClaim }) => underClaim === undefined && await this.#isRecorded(id)))
+    const recorded = messages.map(({ id, underClaim }) => underClaim === undefined && this.#records?.isRecorded(id) === true)
     const standing = messages.map(({ id }) => this.#standing(id))
     const none = recorded.some((is, index) => is && standing[index] === null) || standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
     return messages.map((message, index): AcceptResult => {
@@ -44,8 +53,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async look (id: Buffer): Promise<MessageDetail | null> {
-    const found = this.#standing(id)
-    return found === null ? null : detailOf(found)
+    return this.#told(id)
   }
 
   async alive (owner: Buffer, leaseMs: number): Promise<void> {
@@ -176,16 +184,17 @@ export class MemoryInbox implements InboxStore {
     })
   }
 
-  async #isRecorded (id: Buffer): Promise<boolean> {
-    return await this.#records?.look(id).then((row) => row?.past === false) ?? false
-  }
-
   #end (message: Message, state: 'delivered' | 'held' | 'dead' | 'discarded', answer: MessageDetail['answer']): void {
-    const { keepMs, deadKeepMs, stops } = message.given
+    const { keepMs, deadKeepMs, stops, group } = message.given
     const now = this.#nowMs()
     const blocks = stops && (state === 'held' || state === 'dead')
     if (state === 'delivered') message.given = { ...message.given, request: NOTHING }
-    Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: now + (state === 'delivered' ? keepMs : deadKeepMs) })
+    Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: blocks && group !== null ? null : now + (state === 'delivered' ? keepMs : deadKeepMs) })
+  }
+
+  #told (id: Buffer): MessageDetail | null {
+    const found = this.#standing(id)
+    return found === null ? null : detailOf(found)
   }
 
   #standing (id: Buffer): Message | null {
@@ -193,12 +202,16 @@ export class MemoryInbox implements InboxStore {
     return found === undefined || this.#isPast(found) ? null : found
   }
 
+  #overMs (): number {
+    return Math.min(this.#nowMs(), this.#believedMs() ?? Infinity)
+  }
+
   #isPast ({ expiresAtMs }: Message): boolean {
-    return expiresAtMs !== null && expiresAtMs <= this.#nowMs()
+    return expiresAtMs !== null && expiresAtMs <= this.#overMs()
   }
 
   #lives (owner: Buffer): boolean {
-    return (this.#workers.get(nameOf(owner)) ?? 0) > this.#nowMs()
+    return (this.#workers.get(nameOf(owner)) ?? 0) > this.#overMs()
   }
 
   #due (route: string): Message[] {
@@ -212,7 +225,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   #delivery ({ id, attempt, tries, about, error, receivedAtMs, retriedAtMs, given: { request } }: Message, owner: Buffer): Delivery {
-    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#nowMs() - (retriedAtMs ?? receivedAtMs), lastError: error, requestId: about.requestId, request }
+    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#overMs() - (retriedAtMs ?? receivedAtMs), lastError: error, requestId: about.requestId, request }
   }
 
   #matching ({ id, keyHash, route, state, olderMs, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {

@@ -49,6 +49,11 @@ export class MemoryLocks implements LockStore {
     if (this.#isOf(id, owner)) this.#kept.delete(nameOf(id))
   }
 
+  async clear (id: Buffer, generation: number): Promise<void> {
+    const value = this.#find(id)
+    if (value?.kind === 'copy' && value.copy.generation === generation) this.#kept.delete(nameOf(id))
+  }
+
   async forget (id: Buffer): Promise<boolean> {
     this.#kept.delete(nameOf(id))
     return !this.#closed

@@ -4,11 +4,13 @@
  */
 import { randomBytes } from 'node:crypto'
 import { transition } from '../core/protocol.ts'
+import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { isDue, leaseIsOver, violation, type Stored } from '../core/stored.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
+import { generationAfter } from '../core/generation.ts'
 import { Ledger, type Audited, type LapseRows, type Table } from './ledger.ts'
-import type { Claim, RecordDetail, Row, SettledState, Settlement, Token } from '../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../core/record.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 export interface MemoryOptions {
@@ -18,6 +20,8 @@ export interface MemoryOptions {
   readonly installation?: string
   /** At this many records a claim of a new one is refused as StoreUnavailable, not in doubt. */
   readonly recordsMax?: number
+  /** How far the clock is believed, asked with every call. null, or absent: as it is. */
+  readonly believedMs?: () => number | null
 }
 
 /** A simulation of a busy minute stays below it; what leaks reaches it before the machine's memory does. */
@@ -28,16 +32,21 @@ const AUDITS_MAX = 1_000
 export class MemoryStore implements RecordStore {
   readonly name = 'memory'
   readonly installation: string
+  /** Of the inbox beside it, which says so itself (memory-inbox.ts). */
+  messageOf: (id: Buffer) => MessageDetail | null = () => null
   readonly #nowMs: () => number
+  readonly #believedMs: () => number | null
   readonly #table: MapTable
   readonly #ledger: Ledger
+  #generation = 1
   #closed = false
 
   constructor (options: MemoryOptions) {
     this.installation = options.installation ?? randomBytes(16).toString('hex')
     this.#nowMs = options.nowMs
+    this.#believedMs = options.believedMs ?? (() => null)
     this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX)
-    this.#ledger = new Ledger(this.#table)
+    this.#ledger = new Ledger(this.#table, id => this.messageOf(id))
   }
 
   /** What operators did, oldest first. */
@@ -49,8 +58,13 @@ export class MemoryStore implements RecordStore {
     return this.#run('insert', nowMs => this.#ledger.insert(claim, nowMs))
   }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+  take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
     return this.#run('take', nowMs => this.#ledger.take(seen, claim, mayRetry, nowMs))
+  }
+
+  /** A record stands there and is not past: in no turn of microtasks of its own, so that the inbox beside it tests and writes at once. */
+  isRecorded (id: Buffer): boolean {
+    return this.#ledger.look(id, this.#nowMs())?.past === false
   }
 
   confirm (claim: Claim): Promise<ClaimResult> {
@@ -102,11 +116,15 @@ export class MemoryStore implements RecordStore {
   }
 
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> {
-    return this.#run('expire', nowMs => this.#ledger.expire(token, audit, nowMs))
+    return this.#run('expire', nowMs => {
+      const result = this.#ledger.expire(token, audit, nowMs)
+      if (result.kind === 'done') this.#generation = generationAfter(this.#generation, nowMs)
+      return result
+    })
   }
 
   beat (_sign: SignOfLife): Promise<Beaten> {
-    return this.#run('beat', nowMs => ({ nowMs, generation: 1, aheadMs: 0, confirmations: 0 }))
+    return this.#run('beat', nowMs => ({ nowMs, generation: this.#generation, aheadMs: 0, confirmations: 0 }))
   }
 
   close (): Promise<void> {
@@ -117,6 +135,7 @@ export class MemoryStore implements RecordStore {
   /** Applied at once, told later: a caller finds nothing out before the event loop's next turn of microtasks. */
   async #run<Result> (operation: string, work: (nowMs: number) => Result): Promise<Result> {
     if (this.#closed) throw new StoreUnavailable('memory', operation, false, new Error('closed'))
+    this.#ledger.believedMs = this.#believedMs() ?? Infinity
     return work(this.#nowMs())
   }
 }
@@ -162,9 +181,9 @@ class MapTable implements Table {
     return [...counts].map(([state, count]) => ({ state, count }))
   }
 
-  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number): Stored[] {
+  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): Stored[] {
     return [...this.#rows.values()]
-      .filter(row => isDue(row, nowMs) && routes.includes(row.about.route))
+      .filter(row => isDue(row, nowMs, overMs) && routes.includes(row.about.route))
       .sort((a, b) => (a.askAtMs ?? a.settledAtMs ?? 0) - (b.askAtMs ?? b.settledAtMs ?? 0))
       .slice(0, limit)
   }

@@ -10,6 +10,7 @@ export const NO_LOCKS: LockStore = {
   renew: () => Promise.resolve(),
   swap: () => Promise.resolve(false),
   unlock: () => Promise.resolve(),
+  clear: () => Promise.resolve(),
   // Nothing stands anywhere that could still be replayed: the delete is complete.
   forget: () => Promise.resolve(true),
   wake: () => {},

@@ -156,20 +156,26 @@ function requestMeter (registry: Registry): RequestMeter {
   }
 }
 
-function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'standing'> {
+function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'standing' | 'arbiterAhead' | 'arbiterStepped' | 'differing'> {
   const { counter, gauge, histogram } = declare(registry)
   const seconds = histogram('onceway_store_duration_seconds', 'One operation of a store.', ['store', 'operation'], STORE_BUCKETS)
   const errors = counter('onceway_store_errors_total', 'Operations of a store that failed.', ['store', 'operation'])
   const registers = [registry]
+  const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Routes that another living gateway serves with another policy, by what differs: mode, key, scope, marks, fingerprint, unknown, keep, retention, lease.', labelNames: ['aspect'], aggregator: 'max', registers })
   const standing = new Gauge({ name: 'onceway_promise', help: 'Which promise holds, by the settings of the stores: 1 for strict or for weakened.', labelNames: ['promise'], aggregator: 'max', registers })
   const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
-  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again.', 'max')
+  const ahead = gauge('onceway_clock_ahead_seconds', 'How far the clock of the store has stepped ahead and nobody has confirmed its time: until then nothing lapses or expires by it; 0: it has not.', 'max')
+  const steps = counter('onceway_clock_steps_total', 'Steps ahead of the clock of the store that this process has found.', [])
+  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again, or because a copy of the database uses it.', 'max')
   return {
     store: (store, operation, ok, ms) => {
       seconds.observe({ store, operation }, ms / MS_PER_SECOND)
       if (!ok) errors.inc({ store, operation })
     },
+    arbiterAhead: (aheadMs) => { ahead.set(aheadMs / MS_PER_SECOND) },
+    arbiterStepped: () => { steps.inc() },
     breaker: (open) => { breaker.set(open ? 1 : 0) },
+    differing: (routes) => { for (const [aspect, count] of routes) differing.set({ aspect }, count) },
     standing: ({ promise, reasons }) => {
       for (const each of ['strict', 'weakened']) standing.set({ promise: each }, each === promise ? 1 : 0)
       // A reason that is gone leaves no series behind that says 0 for ever.

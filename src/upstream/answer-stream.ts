@@ -17,6 +17,9 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   #failure: Error | null = null
   #discarding = false
   #waiting: Waiting | null = null
+  readonly #over = Promise.withResolvers<string | null>()
+  /** How the upstream ended it, whether anybody read it or not: null, whole, else the code of its break. */
+  readonly over = this.#over.promise
 
   constructor (controller: Dispatcher.DispatchController) {
     this.#controller = controller
@@ -36,11 +39,14 @@ export class AnswerStream implements AsyncIterable<Buffer> {
 
   end (): void {
     this.#ended = true
+    this.#over.resolve(null)
     this.#finish()
   }
 
-  fail (error: Error): void {
+  /** `brokenBy`: null, where it was the gateway that broke it off. */
+  fail (error: Error, brokenBy: string | null): void {
     this.#failure = error
+    this.#over.resolve(brokenBy)
     this.#finish()
   }
 

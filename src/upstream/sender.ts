@@ -19,6 +19,10 @@ import { Pools } from './pools.ts'
 const STREAMING_TYPES = ['text/event-stream', 'application/x-ndjson', 'application/grpc', 'multipart/x-mixed-replace']
 const STATUS_MIN = 200
 const STATUS_MAX = 599
+/** Between two looks at an answer that is just coming in: more than a round trip within a data centre. */
+const LOOK_EVERY_MS = 20
+/** A second: an answer that filled the socket while the process stood still is whole by then, and one that only trickles is late. */
+const LOOKS_MAX = 50
 
 export class UndiciUpstream implements Upstream {
   readonly #pools: Pools
@@ -73,6 +77,10 @@ class Exchange implements Dispatcher.DispatchHandler {
   /** onRequestStart was passed: bytes may have left. */
   #started = false
   #cancelled: { readonly code: string, readonly timedOut: boolean } | null = null
+  /** Timed out, and looked at once more. */
+  #looking = false
+  /** How often something of the answer has come. */
+  #heard = 0
   #status: number | null = null
   #headers: RawHeaders = []
   readonly #body: Gathering
@@ -87,6 +95,27 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   cancel (code: string, timedOut: boolean): void {
+    if (this.#cancelled !== null) return
+    if (!timedOut || !this.#started) return this.#cancelNow(code, timedOut)
+    if (this.#looking) return
+    this.#looking = true
+    this.#look(code, LOOKS_MAX, this.#heard)
+  }
+
+  /**
+   * A timer that is late, since the process stood still, is called before the socket is read, and the answer may be there. So
+   * it ends nothing before the event loop has been through the socket, nor while more of the answer is found there each time.
+   */
+  #look (code: string, looksLeft: number, heardBefore: number): void {
+    setImmediate(() => {
+      if (this.#over) return
+      const heard = this.#heard
+      if (heard === heardBefore || looksLeft === 0) return this.#cancelNow(code, true)
+      setTimeout(() => { this.#look(code, looksLeft - 1, heard) }, LOOK_EVERY_MS)
+    })
+  }
+
+  #cancelNow (code: string, timedOut: boolean): void {
     if (this.#cancelled !== null) return
     this.#cancelled = { code, timedOut }
     // Not started: from now on the hook refuses, so that it never can be sent — however long undici keeps it queued.
@@ -109,6 +138,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart (controller: Dispatcher.DispatchController, status: number): void {
     // Informational answers are the hop's affair; ours was no request for one.
     if (status < STATUS_MIN) return
+    this.#heard++
     this.#status = status
     this.#headers = latin1(rawHeadersOf(controller))
     const fault = faultOf(status, this.#headers)
@@ -120,6 +150,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#heard++
     if (this.#stream === null) {
       if (this.#body.add(chunk) === 'taken') return
       this.#beginStream(controller)
@@ -136,7 +167,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError (_controller: unknown, error: Error): void {
     this.#end()
-    if (this.#stream !== null) return this.#stream.fail(error)
+    if (this.#stream !== null) return this.#stream.fail(error, this.#cancelled === null ? codeOf(error) : null)
     if (this.#started) return this.#lose(this.#cancelled?.code ?? codeOf(error))
     this.result.resolve({ kind: 'unsent', code: this.#cancelled?.code ?? codeOf(error) })
   }
@@ -162,7 +193,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const stream = new AnswerStream(controller)
     if (this.#body.length > 0) stream.push(this.#body.whole())
     this.#stream = stream
-    this.result.resolve({ kind: 'stream', status: this.#status ?? 0, headers: this.#headers, body: stream })
+    this.result.resolve({ kind: 'stream', status: this.#status ?? 0, headers: this.#headers, body: stream, over: stream.over })
   }
 }
 

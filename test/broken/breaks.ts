@@ -3,13 +3,18 @@
  * modules are loaded. `breaks`: the invariants (or protocol rules) that stand or fall with it. Tests that claim to hold a
  * rule are run against these and must fail. Nothing in src/ knows of this file.
  */
+import { CLOCK_BREAKS } from './clock.ts'
 import { DOOR_BREAKS } from './door.ts'
+import { HOP_BREAKS } from './hops.ts'
 import { INBOX } from './inbox.ts'
 import { INBOX_LIE_BREAKS } from './inbox-lies.ts'
 import { INBOX_RULE_BREAKS } from './inbox-rules.ts'
 import { INBOX_STORE_BREAKS } from './inbox-stores.ts'
+import { LEASE_BREAKS } from './leases.ts'
 import { MECHANISMS } from './mechanisms.ts'
+import { POLICY_BREAKS } from './policies.ts'
 import { PROBES } from './probes.ts'
+import { REDIS_PAST_BREAKS } from './redis-past.ts'
 
 export interface Patch {
   /** Below src/. */
@@ -36,11 +41,16 @@ export const DROP_LIES = ['done-before-the-answer', 'remove-any-mark'] as const
 export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
+  ...REDIS_PAST_BREAKS,
   ...DOOR_BREAKS,
+  ...HOP_BREAKS,
+  ...CLOCK_BREAKS,
   ...INBOX,
   ...INBOX_LIE_BREAKS,
   ...INBOX_STORE_BREAKS,
   ...INBOX_RULE_BREAKS,
+  ...LEASE_BREAKS,
+  ...POLICY_BREAKS,
   {
     name: 'done-before-the-answer',
     does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',
@@ -90,7 +100,7 @@ export const BREAKS: readonly Break[] = [
     does: 'lets any execution settle a record, whoever has claimed it',
     breaks: ['I1', 'I3', 'I4', 'I7', 'I10', 'I11'],
     patches: [
-      { file: 'core/protocol.ts', find: "    case 'settle': return holds(event.settlement.token, row) ? null : 'token'\n", replace: "    case 'settle': return null\n" },
+      { file: 'core/protocol.ts', find: "      if (!holds(event.settlement.token, row)) return 'token'\n      return row.state === 'consumed'", replace: "      return row.state === 'consumed'" },
       { file: 'store/postgres/settles.ts', find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state', replace: '   where (r.state' }
     ]
   },

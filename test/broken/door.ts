@@ -18,7 +18,7 @@ export const DOOR_ROWS: readonly FaultRow[] = [
     fault: 'a message outlives its record',
     moment: 'the key comes again, without asking for the inbox',
     seen: 'as the message is delivered',
-    record: 'claimed, and settled as accepted',
+    record: 'none, or claimed and settled as accepted',
     client: 'the same 202',
     test: ['gateway/respond-async.test.ts', 'a message that has outlived its record is found before anything is sent'],
     breaks: 'inbox-passed-by'

@@ -115,6 +115,44 @@ export const MECHANISMS: readonly Break[] = [
     patches: [{ file: SETTLING, find: '  if (mine && row.state === settlement.outcome', replace: '  if (!mine && row?.state === settlement.outcome' }]
   },
   {
+    name: 'barges-in',
+    does: 'ends the lease of a locked row in the moment in which it is let go of, before its owner who stands in line',
+    breaks: ['E2', 'P8'],
+    patches: [{ file: 'store/postgres/background.ts', find: "nobodyInLine('id')", replace: "'true'" }]
+  },
+  {
+    name: 'nobody-stands-in-line',
+    does: 'leaves a locked row to the next tick of the renewals',
+    breaks: ['E2', 'P8'],
+    patches: [{ file: 'store/postgres/records.ts', find: '    this.#line.stand(', replace: '    void (' }]
+  },
+  {
+    name: 'locked-workers-are-dead',
+    does: 'takes what a worker has whose sign of life a locked row holds up',
+    breaks: ['N2'],
+    patches: [
+      { file: 'store/postgres/inbox-deliver.ts', find: "nobodyInLine('w.owner')}\n     for no key update of w skip locked\n", replace: "'true'}\n" }
+    ]
+  },
+  {
+    name: 'visible-is-durable',
+    does: 'concludes from a row that it sees, whether a standby has it or not',
+    breaks: ['P7', 'E5', 'I11', 'N1'],
+    patches: [{ file: 'store/postgres/durable.ts', find: '  if (mayBeLost) DOUBTFUL.add(shape)\n', replace: '  if (mayBeLost === null) DOUBTFUL.add(shape)\n' }]
+  },
+  {
+    name: 'reads-are-contact',
+    does: 'takes a database that can be read for one in which the living can renew',
+    breaks: ['E2b', 'I2'],
+    patches: [{ file: 'gateway/observed.ts', find: '      if (wrote(result)) for', replace: '      if (typeof wrote === \'function\') for' }]
+  },
+  {
+    name: 'silence-of-the-longest-lease',
+    does: 'bears a silence of the database that is longer than a short lease',
+    breaks: ['E2b', 'I2'],
+    patches: [{ file: 'gateway/gateway.ts', find: 'contactFor(world.clock, this.arbiterClock, world.longestLeaseMs, shortestLeaseMs)', replace: 'contactFor(world.clock, this.arbiterClock, world.longestLeaseMs)' }]
+  },
+  {
     name: 'renewals-wait',
     does: 'lets one locked row keep all other leases from being renewed',
     breaks: ['P8'],

@@ -68,5 +68,59 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     client: 'served by the database alone',
     test: ['e2e/stores-lost.test.ts', 'Redis full: everything goes on by the database alone'],
     breaks: 'redis-errors-are-locks'
+  },
+  {
+    fault: 'Redis comes back from a snapshot',
+    moment: 'an operator has deleted the record since',
+    seen: '1 of the new life',
+    record: 'of the new life; the old copy is cleared',
+    client: 'the new answer',
+    test: ['gateway/generation.test.ts', 'a copy of before a delete is not replayed, and does not stand in front of the new life'],
+    breaks: 'generations-alike'
+  },
+  {
+    fault: 'Redis comes back from a snapshot',
+    moment: 'an operator has deleted the record since; a gateway has had no sign from the database meanwhile',
+    seen: '1 of the new life',
+    record: 'of the new life',
+    client: 'what the database says; the old answer only while it cannot be asked',
+    test: ['gateway/generation.test.ts', 'a gateway whose last sign of life is too old asks the database'],
+    breaks: 'generations-for-ever'
+  },
+  {
+    fault: 'the lease of a route is changed while gateways roll',
+    moment: 'an operator deletes a record of before',
+    seen: '1 of the new life',
+    record: 'of the new life',
+    client: 'the new answer, at every gateway',
+    test: ['gateway/generation.test.ts', 'what a gateway remembers of the row lives for the lease of the row'],
+    breaks: 'memory-of-the-route'
+  },
+  {
+    fault: 'a copy of the database shares its Redis',
+    moment: 'a dump, or another name on the same server',
+    seen: '≤ 1 by each',
+    record: 'its own; the copy has drawn an installation id of its own',
+    client: 'its own answers',
+    test: ['store/postgres-binding.test.ts', 'a copy under another name draws an id of its own'],
+    breaks: 'copied-ids'
+  },
+  {
+    fault: 'a copy of the database shares its Redis',
+    moment: 'a snapshot of the whole server, with all its names',
+    seen: '≤ 1 by each',
+    record: 'its own',
+    client: 'its own answers; the copy is served by its database alone, and its log says why',
+    test: ['store/redis-mirror.test.ts', 'the gateway of a copy stays out, shows nothing, and says so when it is certain'],
+    breaks: 'beats-unread'
+  },
+  {
+    fault: 'a copy of the database shares its Redis',
+    moment: 'both begin in the same moment',
+    seen: '≤ 1 by each',
+    record: 'its own',
+    client: 'its own answers; one of the two at most uses Redis',
+    test: ['store/redis-mirror.test.ts', 'of two that begin in the same moment at most one does'],
+    breaks: 'shown-and-begun'
   }
 ]

@@ -4,10 +4,15 @@
  * sound one.
  */
 import type { Need } from '../harness/needs.ts'
+import { CLOCK_ROWS } from './clock.ts'
 import { DOOR_ROWS } from './door.ts'
+import { HOP_ROWS } from './hops.ts'
 import { INBOX_RULE_ROWS } from './inbox-rules.ts'
 import { INBOX_STORE_ROWS } from './inbox-stores.ts'
+import { LEASE_ROWS } from './leases.ts'
+import { POLICY_ROWS } from './policies.ts'
 import { INBOX_ROWS } from './rows-inbox.ts'
+import { POSTGRES_ROWS } from './rows-postgres.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 
 export interface FaultRow {
@@ -108,6 +113,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   ...REDIS_ROWS,
   ...DOOR_ROWS,
+  ...CLOCK_ROWS,
   {
     fault: 'database down, stalled, out of disk',
     moment: 'before the claim',
@@ -171,6 +177,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     test: ['store/postgres-races.test.ts', 'one locked row does not keep the others from being renewed'],
     breaks: 'renewals-wait'
   },
+  ...POSTGRES_ROWS,
   {
     fault: 'upstream refuses, unknown host, TLS fails',
     moment: 'before the first byte',
@@ -198,6 +205,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     test: ['gateway/hops.test.ts', 'a 502 of a hop passes as it came'],
     breaks: 'hops-are-kept'
   },
+  ...HOP_ROWS,
   {
     fault: 'process paused beyond its lease',
     moment: 'before the last check',
@@ -309,7 +317,9 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   ...INBOX_ROWS,
   ...INBOX_STORE_ROWS,
-  ...INBOX_RULE_ROWS
+  ...INBOX_RULE_ROWS,
+  ...LEASE_ROWS,
+  ...POLICY_ROWS
 ]
 
 const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'held by', 'fails without']

@@ -81,6 +81,8 @@ export const FAULTS = {
   'pgbouncer-kill': shape('pgbouncer', false, 3, 50, 1_500),
   'pgbouncer-stall': shape('pgbouncer', false, 2, 300, 3_000),
   'postgres-promote': shape('postgres', false, 3, 50, 1_000),
+  // Beyond E6's three seconds too: who settles again finds his own row before it is lost.
+  'postgres-forget-cancelled': shape('postgres', false, 2, 500, 4_500),
   // Commits hang while it is read: for longer than a lease; and then the standby has none of it.
   'postgres-standby-stall': shape('postgres', false, 3, 500, 8_000),
   'postgres-standby-stall-promote': shape('postgres', false, 2, 1_000, 9_000),

@@ -15,7 +15,7 @@ test('a change of limits, times and policies orphans nothing', (t) => {
 })
 
 test('a new name of a route orphans its records', (t) => {
-  assert.match(said(new ConfigWorld(t), OLD.replace('name: charges', 'name: payments')), /^Records of route charges: .*the route is called payments now\.$/)
+  assert.match(said(new ConfigWorld(t), OLD.replace('name: charges', 'name: payments')), /^Records of route charges: .*the route is called payments now\. While gateways of both run, one key can be executed by each of them: stop all/)
 })
 
 test('another key header, another scope, a stricter syntax and a narrower match orphan records, each with its reason', (t) => {
@@ -36,7 +36,7 @@ test('a route that is gone or passes through now orphans its records', (t) => {
 test('a route without the inbox that it had leaves messages behind; one that comes to have one, nothing', (t) => {
   const world = new ConfigWorld(t)
   for (const inbox of [fileWith({ policy: '{ mode: inbox }' }), fileWith({ policy: '{ async: allowed }' })]) {
-    assert.match(said(world, OLD, inbox), /^Records of route charges: .*the route has no inbox any more: what waits there is not delivered/)
+    assert.match(said(world, OLD, inbox), /^Messages of route charges: the route has no inbox any more: what waits there is not delivered, though its retries get their 202/)
     assert.equal(said(world, inbox), '')
   }
   assert.equal(said(world, fileWith({ policy: '{ async: allowed }' }), fileWith({ policy: '{ mode: inbox }' })), '')
@@ -45,6 +45,16 @@ test('a route without the inbox that it had leaves messages behind; one that com
 test('another database orphans everything, another password of it nothing', (t) => {
   const world = new ConfigWorld(t)
   const on = (url: string) => fileWith({ rest: `stores: { postgres: { url: "${url}" } }` })
-  assert.match(said(world, on('postgres://u@h/db')), /^All records stay behind: they are in the embedded store under .*, and this configuration looks in Postgres h\/db, schema onceway\.$/)
+  assert.match(said(world, on('postgres://u@h/db')), /^All records stay behind: they are in the embedded store under .*, and this configuration looks in Postgres h\/db, schema onceway\. While gateways of both run, one key can be executed/)
   assert.equal(said(world, on('postgres://u:new@h/db'), on('postgres://u:old@h/db')), '')
+})
+
+test('what divides a key between gateways that run beside each other is said to, and nothing else is', (t) => {
+  const world = new ConfigWorld(t)
+  for (const policy of ['{ scope: public }', '{ key: { from: "header:X-Event-Id" } }', '{ mode: drop, drop: { store: memory } }']) {
+    assert.match(said(world, fileWith({ policy })), /stop all that run the old one before the first that runs the new one starts\.$/, policy)
+  }
+  for (const policy of ['{ key: { syntax: strict } }', '{ mode: inbox }', '{ async: allowed }', '{ fingerprint: none, unknown: retry, lease: 20s, retention: 7d, profile: relay }']) {
+    assert.doesNotMatch(said(world, fileWith({ policy })), /While gateways of both run/, policy)
+  }
 })

@@ -138,6 +138,13 @@ test('a file that is not there is one sentence and exit 2', () => {
   assert.throws(() => loadConfig('/nowhere/onceway.yaml', { env: {} }), (error) => error instanceof StartError && error.exitCode === 2 && /There is no configuration file/.test(error.message))
 })
 
+test('what stands before an upstream is what its answers are judged by', (t) => {
+  const read = (more: string) => new ConfigWorld(t).load(fileWith().replace(/(upstreams: \{ [a-z]+: \{)/, `$1 ${more},`)).config.routes[0]
+  const [none, field] = [read('hops: none'), read('applicationHeader: X-From-App')]
+  assert.deepEqual([none?.idempotency?.hops, none?.upstream.hops], [{ none: true, header: null }, { none: true, header: null }])
+  assert.deepEqual(field?.idempotency?.hops, { none: false, header: 'x-from-app' })
+})
+
 test('a guarded route takes the defaults of the profile api', (t) => {
   const [route] = new ConfigWorld(t).load(fileWith()).config.routes
   assert.deepEqual(route?.match, { path: '/v1/charges', methods: ['POST', 'PATCH'], host: null, exact: false })
@@ -156,6 +163,7 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     inboxFor: 'asked',
     probe: null,
     keep: { statuses: new Map(), body: true, requestBytesMax: 8_388_608, responseBytesMax: 1_048_576, dropHeaders: new Set(), keepHeaders: new Set() },
+    hops: { none: false, header: null },
     retentionMs: 86_400_000,
     unknownRetentionMs: 2_592_000_000,
     leaseMs: 15_000,

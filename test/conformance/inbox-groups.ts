@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { NewMessage } from '../../src/core/message.ts'
 import type { InboxStore } from '../../src/ports.ts'
-import { acceptInTurn, againIn, AUDIT, DEAD, DELIVERED, HELD, idsOf, LONG_MS, messageOf, namesOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf } from './inbox-world.ts'
+import { acceptInTurn, againIn, againOf, AUDIT, DEAD, DELIVERED, detailOf, HELD, idsOf, LONG_MS, messageOf, namesOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf } from './inbox-world.ts'
 import type { OpenInbox } from './inbox-world.ts'
 
 /** One delivery after another, until none may be taken. */
@@ -89,30 +89,27 @@ export function inboxGroups (open: OpenInbox): void {
     })
   }
 
-  test('a stopping one that is swept lets its group go on', async t => {
-    const world = await open(t)
-    const { store } = world
-    const [dead, next] = three({ stops: true, deadKeepMs: SHORT_MS })
-    await acceptInTurn(store, [dead, next])
-    const owner = await workerOf(store)
-    await store.settle((await takeOne(store, owner)).token, DEAD)
-    await untilAfter(world, SHORT_MS, async () => await store.sweep(10) > 0, 'it to be swept')
-    assert.deepEqual(await drain(store, owner), idsOf(next))
-  })
-
-  test('a stopping one that is past and comes again is the last of its group', async t => {
-    const world = await open(t)
-    const { store } = world
-    const [dead, next] = three({ stops: true, deadKeepMs: SHORT_MS })
-    await acceptInTurn(store, [dead, next])
-    const owner = await workerOf(store)
-    await store.settle((await takeOne(store, owner)).token, DEAD)
-    await untilAfter(world, SHORT_MS, async () => await store.look(dead.id) === null, 'it to be past')
-    assert.deepEqual(await store.accept(dead), { kind: 'accepted' })
-    let order: string[] = []
-    await untilAfter(world, 0, async () => { order = [...order, ...await drain(store, owner)]; return order.length > 1 }, 'both to be delivered')
-    assert.deepEqual(order, idsOf(next, dead))
-  })
+  for (const [state, fate] of [['dead', DEAD], ['held', HELD]] as const) {
+    test(`one that stops its group while it is ${state} stops it until an operator says so, however long it was to be kept`, async t => {
+      const world = await open(t)
+      const { store } = world
+      const [first, next, past] = [...three({ stops: true, deadKeepMs: SHORT_MS }).slice(0, 2), messageOf({ stops: true, deadKeepMs: SHORT_MS })] as [NewMessage, NewMessage, NewMessage]
+      await acceptInTurn(store, [first, next, past])
+      const owner = await workerOf(store)
+      for (const { token } of await takeFrom(store, owner)) await store.settle(token, fate)
+      await untilAfter(world, SHORT_MS, async () => await store.look(past.id) === null, 'one without a group to be past')
+      for (let time = 0; time < 2; time++) {
+        assert.equal(await store.sweep(10), 1 - time, 'but for the one without a group')
+        assert.deepEqual([(await detailOf(store, first)).state, (await detailOf(store, first)).expiresAtMs], [state, null])
+        assert.equal((await store.accept(againOf(first))).kind, 'seen')
+        assert.deepEqual((await store.list({ state, limit: 9 })).map(({ id }) => id), [first.id])
+        assert.deepEqual(await takeFrom(store, owner), [])
+      }
+      assert.equal((await store.discard({ state, limit: 9 }, AUDIT)).length, 1)
+      assert.deepEqual(await drain(store, owner), idsOf(next))
+      await untilAfter(world, SHORT_MS, async () => await store.look(first.id) === null, 'what was discarded to be past')
+    })
+  }
 
   test('a discarded one in the midst is passed over, the first one discarded lets the next go', async t => {
     const { store } = await open(t)

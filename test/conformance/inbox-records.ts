@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { NewMessage } from '../../src/core/message.ts'
 import type { SettledState } from '../../src/core/record.ts'
-import { againOf, messageOf, takeOne, untilAfter, workerOf } from './inbox-world.ts'
+import { againOf, DELIVERED, messageOf, takeOne, untilAfter, workerOf } from './inbox-world.ts'
 import type { InboxWorld, OpenInbox } from './inbox-world.ts'
-import { claimOf, LONG_MS, settlementOf, SHORT_MS, tokenOf } from './record-world.ts'
+import { claimOf, LONG_MS, rivalOf, seenOf, settlementOf, SHORT_MS, tokenOf } from './record-world.ts'
 
 /** In the message's route, with its key. */
 async function leaveRecord ({ records }: InboxWorld, { id }: NewMessage, outcome: SettledState | null, keepMs = LONG_MS): Promise<void> {
@@ -67,5 +67,47 @@ export function inboxRecords (open: OpenInbox): void {
     const { underClaim: _, ...again } = there
     assert.deepEqual((await store.acceptAll([again, other])).map(({ kind }) => kind), ['seen', 'accepted'])
     assert.notEqual(await store.look(other.id), null)
+  })
+
+  test('where a message stands nothing is claimed, and who asks for it is told of the message', async t => {
+    const { store, records } = await open(t)
+    const message = messageOf()
+    await store.accept(message)
+    const claim = claimOf({ id: message.id })
+    for (const result of [await records.insert(claim), await records.confirm(claim)]) {
+      assert.equal(result.kind === 'message' && result.message.state, 'waiting')
+      assert.deepEqual(result.kind === 'message' && result.message.fingerprint, message.fingerprint)
+    }
+    assert.equal(await records.look(message.id), null)
+  })
+
+  for (const outcome of ['released', 'indeterminate', 'completed'] as const) {
+    test(`nor is what was ${outcome} before the message came, though it is past or may be asked for again`, async t => {
+      const world = await open(t)
+      const { store, records } = world
+      const message = { ...messageOf(), underClaim: 1 }
+      const claim = claimOf({ id: message.id })
+      await records.insert(claim)
+      await records.settle(settlementOf(tokenOf(claim), outcome, { keepMs: SHORT_MS }))
+      await store.accept(message)
+      if (outcome !== 'completed') assert.equal((await records.take(seenOf(claim), rivalOf(claim), true)).kind, 'message')
+      await untilAfter(world, SHORT_MS, async () => (await records.look(claim.id))?.past === true, 'the record to be past')
+      assert.equal((await records.take(seenOf(claim), rivalOf(claim), true)).kind, 'message')
+      assert.equal((await records.insert(rivalOf(claim))).kind, 'seen')
+      assert.deepEqual((await records.look(claim.id))?.owner, claim.owner)
+    })
+  }
+
+  test('a message that is past is none to a claim, and those beside one are claimed', async t => {
+    const world = await open(t)
+    const { store, records } = world
+    const [past, there] = [messageOf({ keepMs: SHORT_MS }), messageOf({ route: 'others' })]
+    for (const message of [past, there]) await store.accept(message)
+    const { token } = await takeOne(store, await workerOf(store))
+    await store.settle(token, DELIVERED)
+    await untilAfter(world, SHORT_MS, async () => await store.look(past.id) === null, 'the message to be past')
+    const claims = [past, there, messageOf()].map(({ id }) => claimOf({ id }))
+    const results = await Promise.all(claims.map(async claim => records.insert(claim)))
+    assert.deepEqual(results.map(({ kind }) => kind), ['won', 'message', 'won'])
   })
 }

@@ -9,7 +9,7 @@ import { until } from './record-world.ts'
 export interface InboxWorld {
   readonly store: InboxStore
   /** In the same database. */
-  readonly records: Pick<RecordStore, 'insert' | 'settle'>
+  readonly records: Pick<RecordStore, 'insert' | 'take' | 'confirm' | 'look' | 'settle'>
   /** A second handle on the same database, as another process would have. Absent: the same one. */
   readonly second?: InboxStore
   /** Moves the store's clock. Absent: real time passes. */

@@ -181,6 +181,21 @@ function copies (open: OpenLocks): void {
     await untilFree(world, id)
   })
 
+  test('a copy of a generation that is over is cleared, and nothing that stands there instead', async t => {
+    const { store } = await open(t)
+    const [id, lock] = [randomBytes(32), lockOf()]
+    await store.lock(id, lock, LONG_MS)
+    await store.clear(id, 7)
+    assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), { kind: 'lock', lock })
+    const newer: LockValue = { kind: 'copy', copy: copyOf({ generation: 1_700_000_000_007 }) }
+    await store.swap(id, lock.owner, newer, LONG_MS)
+    for (const other of [0, 7, 1_700_000_000_006]) await store.clear(id, other)
+    assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), newer)
+    await store.clear(id, 1_700_000_000_007)
+    assert.deepEqual(await store.lock(id, lock, LONG_MS), { kind: 'locked' })
+    await store.clear(randomBytes(32), 7)
+  })
+
   test('what an operator deletes is gone, whatever it was', async t => {
     const { store } = await open(t)
     for (const value of [null, settled] as const) {
@@ -241,6 +256,8 @@ function copyOf (over: Partial<Copy> = {}): Copy {
       body: Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
     },
     expiresAtMs: 1_700_000_086_400,
+    leaseMs: 15_000,
+    generation: 7,
     ...over
   }
 }

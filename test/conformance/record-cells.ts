@@ -3,7 +3,7 @@
  * core/protocol.ts: every driver is held to this page.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { bring, PLACES, resolutionOf, rivalOf, settlementOf, snapshot, tokenOf, type Place, type StoreWorld } from './record-world.ts'
+import { bring, PLACES, resolutionOf, rivalOf, seenOf, settlementOf, snapshot, tokenOf, type Place, type StoreWorld } from './record-world.ts'
 import type { Claim } from '../../src/core/record.ts'
 import type { RecordStore } from '../../src/ports.ts'
 
@@ -30,37 +30,43 @@ export const CASES: readonly EventCase[] = [
   },
   {
     event: 'take',
-    run: (store, mine) => kind(store.take(tokenOf(mine), rivalOf(mine), false)),
+    run: (store, mine) => kind(store.take(seenOf(mine), rivalOf(mine), false)),
     cells: { released: 'won claimed 2', releasedByHand: 'won claimed 2', ...pastTaken },
     otherwise: 'lost ·'
   },
   {
     event: 'take where the route says retry',
-    run: (store, mine) => kind(store.take(tokenOf(mine), rivalOf(mine), true)),
+    run: (store, mine) => kind(store.take(seenOf(mine), rivalOf(mine), true)),
     cells: { released: 'won claimed 2', releasedByHand: 'won claimed 2', indeterminate: 'won claimed 2', ...pastTaken },
     otherwise: 'lost ·'
   },
   {
-    event: 'take with another fingerprint',
-    run: (store, mine) => kind(store.take(tokenOf(mine), rivalOf(mine, { fingerprint: otherFingerprint }), true)),
+    event: 'take of what was seen with another fingerprint',
+    run: (store, mine) => kind(store.take({ ...seenOf(mine), fingerprint: otherFingerprint }, rivalOf(mine), true)),
     cells: pastTaken,
     otherwise: 'lost ·'
   },
   {
-    event: 'take with the fingerprint of another algorithm',
-    run: (store, mine) => kind(store.take(tokenOf(mine), rivalOf(mine, { fingerprint: { ...mine.fingerprint, alg: 4 } }), true)),
+    event: 'take of what was seen with the fingerprint of another algorithm',
+    run: (store, mine) => kind(store.take({ ...seenOf(mine), fingerprint: { ...mine.fingerprint, alg: 4 } }, rivalOf(mine), true)),
     cells: pastTaken,
+    otherwise: 'lost ·'
+  },
+  {
+    event: 'take by a claim of another fingerprint policy',
+    run: (store, mine) => kind(store.take(seenOf(mine), rivalOf(mine, { fingerprint: { alg: 4, value: Buffer.alloc(32, 8) } }), true)),
+    cells: { released: 'won claimed 2', releasedByHand: 'won claimed 2', indeterminate: 'won claimed 2', ...pastTaken },
     otherwise: 'lost ·'
   },
   {
     event: 'take of what another owner was seen to hold',
-    run: (store, mine) => kind(store.take(tokenOf(rivalOf(mine)), rivalOf(mine), true)),
+    run: (store, mine) => kind(store.take(seenOf(rivalOf(mine)), rivalOf(mine), true)),
     cells: {},
     otherwise: 'lost ·'
   },
   {
     event: 'take of what was seen at another attempt',
-    run: (store, mine) => kind(store.take(tokenOf(mine, 2), rivalOf(mine), true)),
+    run: (store, mine) => kind(store.take(seenOf(mine, 2), rivalOf(mine), true)),
     cells: {},
     otherwise: 'lost ·'
   },
@@ -127,7 +133,7 @@ export const CASES: readonly EventCase[] = [
   {
     event: 'settle indeterminate',
     run: (store, mine) => kind(store.settle(settlementOf(tokenOf(mine), 'indeterminate'))),
-    cells: { live: 'settled indeterminate 1', over: 'settled indeterminate 1' },
+    cells: { live: 'settled indeterminate 1', over: 'settled indeterminate 1', consumed: 'settled indeterminate 1', pastConsumed: 'settled indeterminate 1' },
     otherwise: 'refused ·'
   },
   {

@@ -1,7 +1,7 @@
 /** What every RecordStore driver is held to: claiming, taking, confirming, renewing, lapsing. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bring, claimOf, detailAt, pass, rivalOf, rowAt, settlementOf, SHORT_MS, tokenOf, untilLapsed } from './record-world.ts'
+import { bring, claimOf, detailAt, pass, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, tokenOf, untilLapsed } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
 import type { Claim } from '../../src/core/record.ts'
 
@@ -39,7 +39,7 @@ export function claims (open: OpenStore): void {
   test('of fifty takes of one released record exactly one wins', async t => {
     const world = await open(t)
     const seen = await bring(world, 'released')
-    const results = await Promise.all(Array.from({ length: RIVALS }, () => world.store.take(tokenOf(seen), rivalOf(seen), false)))
+    const results = await Promise.all(Array.from({ length: RIVALS }, () => world.store.take(seenOf(seen), rivalOf(seen), false)))
     assert.deepEqual(results.filter(result => result.kind === 'won'), [{ kind: 'won', attempt: 2 }])
   })
 
@@ -56,7 +56,7 @@ export function claims (open: OpenStore): void {
     const world = await open(t)
     const old = await bring(world, 'pastCompleted')
     const fresh = claimOf({ id: old.id, leaseMs: 30_000, quarantineMs: 9, fingerprint: { alg: 5, value: Buffer.alloc(20, 1) }, about: { ...old.about, method: 'PATCH', requestId: 'req-2' } })
-    assert.deepEqual(await world.store.take(tokenOf(old), fresh, false), { kind: 'won', attempt: 1 })
+    assert.deepEqual(await world.store.take(seenOf(old), fresh, false), { kind: 'won', attempt: 1 })
     const { state, owner, attempt, fingerprint, settledBy, settledAtMs, expiresAtMs, status, headers, body, reason, about, leaseMs, quarantineMs } = await detailAt(world.store, old.id)
     assert.deepEqual({ state, owner, attempt, fingerprint, about, leaseMs, quarantineMs }, {
       ...{ state: 'claimed', owner: fresh.owner, attempt: 1, fingerprint: fresh.fingerprint, about: fresh.about, leaseMs: 30_000, quarantineMs: 9 }
@@ -72,8 +72,8 @@ export function claims (open: OpenStore): void {
       const holder = claims.at(-1) as Claim
       await store.settle(settlementOf(tokenOf(holder, attempt), 'released'))
       const next = rivalOf(holder)
-      assert.deepEqual(await store.take(tokenOf(holder, attempt), next, false), { kind: 'won', attempt: attempt + 1 })
-      assert.deepEqual(await store.take(tokenOf(holder, attempt), rivalOf(holder), true), { kind: 'lost' })
+      assert.deepEqual(await store.take(seenOf(holder, attempt), next, false), { kind: 'won', attempt: attempt + 1 })
+      assert.deepEqual(await store.take(seenOf(holder, attempt), rivalOf(holder), true), { kind: 'lost' })
       claims.push(next)
     }
   })
@@ -82,7 +82,7 @@ export function claims (open: OpenStore): void {
     const world = await open(t)
     const seen = await bring(world, 'released')
     const mine = rivalOf(seen)
-    await world.store.take(tokenOf(seen), mine, false)
+    await world.store.take(seenOf(seen), mine, false)
     assert.deepEqual(await world.store.confirm(mine), { kind: 'won', attempt: 2 })
   })
 

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import type { ProbeNote } from '../../src/core/probe.ts'
 import type { Claim } from '../../src/core/record.ts'
 import type { DueProbe, ProbeOrder } from '../../src/ports.ts'
-import { claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, settlementOf, SHORT_MS, tokenOf, until, untilLapsed } from './record-world.ts'
+import { claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, tokenOf, until, untilLapsed } from './record-world.ts'
 import type { OpenStore, StoreWorld } from './record-world.ts'
 
 const question = Buffer.from('what became of it?')
@@ -83,7 +83,7 @@ export function probing (open: OpenStore): void {
     assert.ok(due.question.equals(question))
     await store.noteProbe(noteOf(due, { absent: 'first' }))
     const second = rivalOf(claim, { question: Buffer.from('another'), leaseMs: LONG_MS })
-    assert.equal((await store.take(tokenOf(claim), second, true)).kind, 'won')
+    assert.equal((await store.take(seenOf(claim), second, true)).kind, 'won')
     await store.settle(settlementOf(tokenOf(second, 2), 'indeterminate'))
     const { question: asked, tries, absentMs, token } = await takeOne(world)
     assert.deepEqual({ asked: asked.toString(), tries, absentMs, token }, { asked: 'another', tries: 1, absentMs: null, token: tokenOf(second, 2) })

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreRejected } from '../../src/errors.ts'
-import { bring, claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, settlementOf, SHORT_MS, snapshot, tokenOf, until, untilPast } from './record-world.ts'
+import { SIGN } from '../harness/sign.ts'
+import { bring, claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, snapshot, tokenOf, until, untilPast } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
 import type { Claim } from '../../src/core/record.ts'
 
@@ -42,11 +43,30 @@ export function settling (open: OpenStore): void {
     assert.deepEqual({ status, reason, settledBy }, { status: 504, reason: { stage: 'hop', code: '504' }, settledBy: 'owner' })
   })
 
+  test('an owner takes its own tombstone back, with its question, and nobody else\'s', async t => {
+    const world = await open(t)
+    const { store } = world
+    const claim = claimOf({ question: Buffer.from('what became of it?') })
+    await store.insert(claim)
+    await store.settle(settlementOf(tokenOf(claim), 'consumed'))
+    assert.deepEqual(await store.takeProbes({ routes: [claim.about.route], withinMs: SHORT_MS, limit: 10 }), [])
+    const back = settlementOf(tokenOf(claim), 'indeterminate', { status: 201, question: claim.question })
+    assert.equal((await store.settle(back)).kind, 'settled')
+    const { state, status, reason, settledBy } = await rowAt(store, claim.id)
+    assert.deepEqual({ state, status, reason, settledBy }, { state: 'indeterminate', status: 201, reason: { stage: 'during', code: 'ECONNRESET' }, settledBy: 'owner' })
+    assert.deepEqual((await store.takeProbes({ routes: [claim.about.route], withinMs: SHORT_MS, limit: 10 })).map(({ question }) => question), [claim.question])
+    // Somebody has found out since: the same statement, delivered once more, changes nothing.
+    await store.resolve(resolutionOf(tokenOf(claim), 'consumed'))
+    assert.equal((await store.settle(back)).kind, 'refused')
+    assert.equal((await rowAt(store, claim.id)).settledBy, 'operator')
+    for (const token of [tokenOf(rivalOf(claim)), tokenOf(claim, 2)]) assert.equal((await store.settle({ ...back, token })).kind, 'refused')
+  })
+
   test('a refused settle is answered with the row that stands there', async t => {
     const world = await open(t)
     const first = await bring(world, 'indeterminate')
     const second = rivalOf(first)
-    await world.store.take(tokenOf(first), second, true)
+    await world.store.take(seenOf(first), second, true)
     const result = await world.store.settle(settlementOf(tokenOf(first), 'completed'))
     assert.ok(result.kind === 'refused')
     assert.deepEqual([result.row?.state, result.row?.owner, result.row?.attempt], ['claimed', second.owner, 2])
@@ -68,7 +88,7 @@ export function settling (open: OpenStore): void {
     const [slow, late] = [await bring(world, 'releasedByHand'), await bring(world, 'releasedByHand')]
     assert.equal((await world.store.settle(settlementOf(tokenOf(slow), 'completed'))).kind, 'settled')
     const next = rivalOf(late)
-    await world.store.take(tokenOf(late), next, false)
+    await world.store.take(seenOf(late), next, false)
     const result = await world.store.settle(settlementOf(tokenOf(late), 'completed'))
     assert.ok(result.kind === 'refused' && result.row?.owner.equals(next.owner))
   })
@@ -164,13 +184,28 @@ export function operators (open: OpenStore): void {
     }
   })
 
+  test('a delete begins a new generation, and what is refused begins none', async t => {
+    const world = await open(t)
+    const [claim, other] = [await bring(world, 'completed'), await bring(world, 'completed')]
+    const generation = async (): Promise<number> => (await world.store.beat(SIGN)).generation
+    const first = await generation()
+    await world.store.expire(tokenOf(rivalOf(claim)), audit)
+    await world.store.expire(tokenOf(await bring(world, 'live')), audit)
+    assert.equal(await generation(), first)
+    await world.store.expire(tokenOf(claim), audit)
+    const second = await generation()
+    assert.ok(second > first)
+    await world.store.expire(tokenOf(other), audit)
+    assert.ok(await generation() > second)
+  })
+
   test('a deleted record still replays until then, and its key starts a new life after', async t => {
     const world = await open(t)
     const claim = await bring(world, 'completed', { leaseMs: 500 })
     await world.store.expire(tokenOf(claim), audit)
     assert.equal((await rowAt(world.store, claim.id)).past, false)
     await untilPast(world, claim, 1_000)
-    assert.deepEqual(await world.store.take(tokenOf(claim), rivalOf(claim), false), { kind: 'won', attempt: 1 })
+    assert.deepEqual(await world.store.take(seenOf(claim), rivalOf(claim), false), { kind: 'won', attempt: 1 })
   })
 
   test('a delete never makes a record live longer', async t => {

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
-import type { Claim, RecordDetail, Row, SettledState, Settlement, Token } from '../../src/core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../../src/core/record.ts'
 import type { RecordStore, Resolution } from '../../src/ports.ts'
 
 /** One empty database of a driver. `open` registers its closing with `t.after`. */
@@ -59,6 +59,11 @@ export function rivalOf (claim: Claim, over: Partial<Claim> = {}): Claim {
 
 export function tokenOf (claim: Claim, attempt = 1): Token {
   return { id: claim.id, owner: claim.owner, attempt }
+}
+
+/** As whoever looks at its row sees it. */
+export function seenOf (claim: Claim, attempt = 1): Seen {
+  return { ...tokenOf(claim, attempt), fingerprint: claim.fingerprint }
 }
 
 export function settlementOf (token: Token, outcome: SettledState, over: Partial<Settlement> = {}): Settlement {

@@ -39,8 +39,12 @@ test('a message is delivered by an answer that takes it, and by nothing else, wh
     // Refused before the work.
     [answer(401), 'again', 'again', 'again', 'again'],
     [answer(429), 'again', 'again', 'again', 'again'],
-    [answer(503), 'again', 'again', 'again', 'again'],
-    // A hop's: nobody knows.
+    [answer(503, ['Retry-After', '1']), 'again', 'again', 'again', 'again'],
+    [answer(521, ['Server', 'cloudflare']), 'again', 'again', 'again', 'again'],
+    // A hop's, or nobody can tell whose: nobody knows.
+    [answer(408), 'again', 'again', 'held', 'again'],
+    [answer(503), 'again', 'again', 'held', 'again'],
+    [answer(520, ['Server', 'cloudflare']), 'again', 'again', 'held', 'again'],
     [answer(502), 'again', 'again', 'held', 'again'],
     [answer(504), 'again', 'again', 'held', 'again'],
     [LOST, 'again', 'held', 'held', 'again'],

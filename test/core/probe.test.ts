@@ -22,6 +22,7 @@ function policyOf (over: Partial<ProbePolicy> = {}): ProbePolicy {
     timeoutMs: 1_000,
     found: { statuses: [200], adopt: null, replayStatus: 201 },
     notFound: [404],
+    notFoundMarks: [],
     confirmAfterMs: 60_000,
     intervalMs: 1_000,
     giveUpAfterMs: 3_600_000,
@@ -132,9 +133,31 @@ describe('an answer to it', () => {
 
   test('only a head, of what is too large or has no end: what a pointer would look into was never there', () => {
     const policy = (adopt: string | null): ProbePolicy => policyOf({ found: { statuses: [200], adopt: adopt === null ? null : readPointer(adopt), replayStatus: 201 } })
-    assert.deepEqual(readHead(policy(null), 200), { kind: 'found', status: 201, answer: null })
-    assert.deepEqual(readHead(policy('/data/0'), 200), { kind: 'nothing', why: 'ADOPT' })
-    assert.deepEqual([readHead(policy(null), 404), readHead(policy(null), 503)], [{ kind: 'absent' }, { kind: 'nothing', why: 'HTTP_503' }])
+    assert.deepEqual(readHead(policy(null), 200, []), { kind: 'found', status: 201, answer: null })
+    assert.deepEqual(readHead(policy('/data/0'), 200, []), { kind: 'nothing', why: 'ADOPT' })
+    assert.deepEqual([readHead(policy(null), 404, []), readHead(policy(null), 503, [])], [{ kind: 'absent' }, { kind: 'nothing', why: 'HTTP_503' }])
+  })
+
+  test('"not found" counts only with every mark that is demanded', () => {
+    const header = { kind: 'header', name: 'x-from-app' } as const
+    const json = { kind: 'json', pointer: ['error', 'code'] } as const
+    const said = (marks: ProbePolicy['notFoundMarks'], given: Answer): Finding => readFinding(policyOf({ notFoundMarks: marks }), keep, given)
+    const [absent, unmarked] = [{ kind: 'absent' }, { kind: 'nothing', why: 'UNMARKED' }]
+    const body = '{"error":{"code":null}}'
+    for (const [marks, given, wanted] of [
+      [[], answer(404, ''), absent],
+      [[header], answer(404, body), unmarked],
+      [[header], answer(404, '', ['X-From-App', '']), absent],
+      [[json], answer(404, body), absent],
+      [[json], answer(404, '{"message":"no Route matched with those values"}'), unmarked],
+      [[json], answer(404, '<h1>404</h1>'), unmarked],
+      [[json], answer(404, body, ['Content-Encoding', 'gzip']), unmarked],
+      [[json], answer(404, '{"error":{"code":1,"code":2}}'), unmarked],
+      [[header, json], answer(404, body), unmarked],
+      [[header, json], answer(404, '', ['X-From-App', '1']), unmarked],
+      [[header, json], answer(404, body, ['x-from-app', '1']), absent]
+    ] as const) assert.deepEqual(said(marks, given), wanted, JSON.stringify([marks, given]))
+    assert.deepEqual([readHead(policyOf({ notFoundMarks: [header] }), 404, ['X-From-App', '1']), readHead(policyOf({ notFoundMarks: [header] }), 404, []), readHead(policyOf({ notFoundMarks: [json] }), 404, [])], [absent, unmarked, unmarked])
   })
 
   test('found by HEAD: its fields are about a body that nobody has', () => {

@@ -4,14 +4,14 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { COLUMNS, decide, lockAfter, transition, TRANSITIONS, type Event, type EventName, type SameRequest, type Step } from '../../src/core/protocol.ts'
 import { claimedRow, rowOf, violation, type Stored } from '../../src/core/stored.ts'
-import { RECORD_STATES, type Claim, type SettledState, type Token } from '../../src/core/record.ts'
-import { claimOf, resolutionOf, settlementOf, tokenOf } from '../conformance/record-world.ts'
+import { RECORD_STATES, type Claim, type Seen, type SettledState } from '../../src/core/record.ts'
+import { claimOf, resolutionOf, seenOf, settlementOf } from '../conformance/record-world.ts'
 
 const NOW_MS = 1_000_000
 const mine = claimOf({ owner: Buffer.alloc(16, 1), leaseMs: 1_000, unknownKeepMs: 5_000, quarantineMs: 500 })
 const theirs: Claim = { ...mine, owner: Buffer.alloc(16, 2) }
 /** Rows stand at attempt 2, so that a new life and a next attempt can be told apart. */
-const token: Token = tokenOf(mine, 2)
+const token: Seen = seenOf(mine, 2)
 
 const live = claimedRow(mine, 2, NOW_MS - 900)
 const settled = (state: SettledState | 'undecodable', settledBy: Stored['settledBy'] = 'owner', over: Partial<Stored> = {}): Stored => ({
@@ -48,7 +48,7 @@ const ROWS = {
 type RowName = keyof typeof ROWS
 const ROW_NAMES = Object.keys(ROWS) as RowName[]
 
-const EVENTS: Readonly<Record<EventName, (token: Token, claim: Claim) => Event>> = {
+const EVENTS: Readonly<Record<EventName, (token: Seen, claim: Claim) => Event>> = {
   insert: (_, claim) => ({ kind: 'insert', claim }),
   take: seen => ({ kind: 'take', seen, claim: theirs, mayRetry: false }),
   takeRetry: seen => ({ kind: 'take', seen, claim: theirs, mayRetry: true }),
@@ -86,7 +86,7 @@ lapse                    ·    ·    ind  ·         ·        ·        ·     
 settle:completed         ·    comp comp ·         ·        ·        comp    comp       comp          ·           ·             ·            ·            comp           comp         ·
 settle:consumed          ·    cons cons ·         ·        ·        cons    cons       cons          ·           ·             ·            ·            cons           cons         ·
 settle:released          ·    rel  rel  ·         ·        ·        ·       ·          rel           ·           ·             ·            ·            ·              rel          ·
-settle:indeterminate     ·    ind  ind  ·         ·        ·        ·       ·          ·             ·           ·             ·            ·            ·              ·            ·
+settle:indeterminate     ·    ind  ind  ·         ind      ·        ·       ·          ·             ·           ·             ind          ·            ·              ·            ·
 settleLost:completed     comp ·    ·    ·         ·        ·        ·       ·          ·             ·           ·             ·            ·            ·              ·            ·
 settleLost:consumed      cons ·    ·    ·         ·        ·        ·       ·          ·             ·           ·             ·            ·            ·              ·            ·
 settleLost:released      ·    ·    ·    ·         ·        ·        ·       ·          ·             ·           ·             ·            ·            ·              ·            ·
@@ -131,23 +131,28 @@ describe('the transition table', () => {
   for (const event of fenced) {
     test(`${event}: a token that is not the row's changes nothing`, () => {
       for (const name of ROW_NAMES.filter(name => ROWS[name] !== null)) {
-        assert.equal(outcomeOf(ROWS[name], EVENTS[event](tokenOf(theirs, 2), theirs)), '·', `${name}, another owner`)
-        if (event !== 'confirm') assert.equal(outcomeOf(ROWS[name], EVENTS[event](tokenOf(mine, 1), mine)), '·', `${name}, an older attempt`)
+        assert.equal(outcomeOf(ROWS[name], EVENTS[event](seenOf(theirs, 2), theirs)), '·', `${name}, another owner`)
+        if (event !== 'confirm') assert.equal(outcomeOf(ROWS[name], EVENTS[event](seenOf(mine, 1), mine)), '·', `${name}, an older attempt`)
       }
     })
   }
 })
 
 describe('conditions on top of the table', () => {
-  const take = (row: Stored, fingerprint: Claim['fingerprint']) => transition(row, { kind: 'take', seen: token, claim: { ...theirs, fingerprint }, mayRetry: true }, NOW_MS)
+  const take = (row: Stored, fingerprint: Claim['fingerprint'], claim = theirs) => transition(row, { kind: 'take', seen: { ...token, fingerprint }, claim, mayRetry: true }, NOW_MS)
   const different = { ...mine.fingerprint, value: Buffer.alloc(32, 9) }
 
-  test('a fingerprint belongs to a life: a take needs it until the row is past', () => {
+  test('a fingerprint belongs to a life: a take needs to have seen it until the row is past', () => {
     for (const row of [ROWS.released, ROWS.byOperator, ROWS.indeterminate]) {
       assert.deepEqual(take(row, different), { kind: 'refused', why: 'fingerprint' })
       assert.deepEqual(take(row, { ...mine.fingerprint, alg: 99 }), { kind: 'refused', why: 'fingerprint' })
     }
     assert.equal(take(ROWS.pastReleased, different).kind, 'written')
+  })
+
+  test('the new claim writes its own fingerprint, of whatever policy', () => {
+    const change = take(ROWS.released, mine.fingerprint, { ...theirs, fingerprint: different })
+    assert.deepEqual(change.kind === 'written' && change.row.fingerprint, different)
   })
 
   test('a process never lapses what it runs itself', () => {
@@ -187,7 +192,7 @@ describe('conditions on top of the table', () => {
       for (const { name, owner, stale, waitMs } of steps) {
         nowMs += waitMs
         const claim: Claim = { ...mine, owner: Buffer.alloc(16, owner) }
-        const named = tokenOf(row === null || stale ? claim : { ...claim, owner: row.owner }, row?.attempt ?? 1)
+        const named = seenOf(row === null || stale ? claim : { ...claim, owner: row.owner }, row?.attempt ?? 1)
         const before: Stored | null = row
         const change = transition(before, EVENTS[name](named, claim), nowMs)
         if (change.kind === 'removed') row = null
@@ -196,7 +201,8 @@ describe('conditions on top of the table', () => {
         assert.equal(violation(row), null)
         if (before === null || rowOf(before, nowMs).past) continue
         assert.ok(row.attempt === before.attempt || row.attempt === before.attempt + 1)
-        if (before.state === 'completed' || before.state === 'consumed') assert.equal(row.state, before.state)
+        const isTakenBack: boolean = name === 'settle:indeterminate' && before.state === 'consumed' && before.settledBy === 'owner' && before.owner.equals(named.owner) && before.attempt === named.attempt
+        if (before.state === 'completed' || before.state === 'consumed') assert.equal(row.state, isTakenBack ? 'indeterminate' : before.state)
       }
     }))
   })

@@ -12,6 +12,7 @@ import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { inboxPolicy } from '../gateway/inbox-world.ts'
 import { CrashingProcess, FAULTS, NO_FAULT } from '../harness/crashing.ts'
@@ -78,6 +79,7 @@ function gatewayOf (process: CrashingProcess): Gateway {
     locks: process.locks,
     inbox: process.inbox,
     wakes: NO_WAKES,
+    registry: NO_REGISTRY,
     marks: new RouteMarks(() => 0, false),
     upstream: process.upstream,
     tokens: { verify: async () => ({ kind: 'invalid' }) },

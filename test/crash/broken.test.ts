@@ -91,7 +91,7 @@ function fingerprintsAlike (records: RecordStore): RecordStore {
     ...passing(records),
     insert: async claim => {
       const result = await records.insert(claim)
-      if (result.kind === 'won') return result
+      if (result.kind !== 'seen') return result
       const row: Row = { ...result.row, fingerprint: claim.fingerprint }
       return { kind: 'seen', row }
     }

@@ -120,7 +120,7 @@ export class SimulatedUpstream implements Upstream {
     this.#timeline.after(behaviour.afterMs, () => {
       if (behaviour.kind === 'break') return tell({ kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
       this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: meansOf(behaviour) })
-      if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]) })
+      if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]), over: Promise.resolve(null) })
       if (behaviour.kind === 'page') return tell({ kind: 'answer', answer: { status: behaviour.page.status, headers: behaviour.page.headers, body: Buffer.from(behaviour.page.body) } })
       const answer: Answer = { status: behaviour.status, headers, body }
       this.answers.set(execution, answer)

@@ -15,6 +15,7 @@ import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { CrashingProcess, NO_FAULT } from '../harness/crashing.ts'
@@ -157,6 +158,7 @@ class Simulation {
       locks: process.locks,
       inbox: new MemoryInbox({ nowMs: () => 0 }),
       wakes: NO_WAKES,
+      registry: NO_REGISTRY,
       marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid' }) },

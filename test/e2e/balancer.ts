@@ -14,6 +14,9 @@ export interface Target {
 export interface Ask {
   readonly key: string | null
   readonly body: string
+  /** POST and {@link PATH}, unless it says otherwise. */
+  readonly method?: string
+  readonly path?: string
   readonly headers?: Readonly<Record<string, string>>
   /** Past the balancing: to this one. */
   readonly to?: Target
@@ -54,10 +57,10 @@ export class Balancer {
   }
 
   /** Rejects as the connection does. */
-  async ask ({ key, body, headers = {}, to }: Ask): Promise<Answered> {
+  async ask ({ key, body, method = 'POST', path = PATH, headers = {}, to }: Ask): Promise<Answered> {
     const target = to ?? await this.#pick()
     const keyed = key === null ? headers : { ...headers, 'Idempotency-Key': key }
-    const answer = await exchange(this.#agent, target.url, { method: 'POST', path: PATH, headers: keyed, body })
+    const answer = await exchange(this.#agent, target.url, { method, path, headers: keyed, body })
     return { ...answer, from: target }
   }
 

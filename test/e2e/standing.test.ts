@@ -5,11 +5,14 @@ import type { TestContext } from 'node:test'
 import { call } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
-import { startPostgres } from '../harness/postgres.ts'
+import { query, startPostgres } from '../harness/postgres.ts'
 import type { PostgresServer } from '../harness/postgres.ts'
 import { startProcess } from '../harness/process-gateway.ts'
 import type { ProcessGateway } from '../harness/process-gateway.ts'
+import { startPair } from '../harness/replication.ts'
 import { startRedis } from '../harness/redis.ts'
+import { openPostgres } from '../../src/store/postgres/open.ts'
+import { optionsOf } from '../store/postgres-world.ts'
 import { metricsOf } from './metrics.ts'
 import { configOf } from './world.ts'
 
@@ -82,5 +85,49 @@ routes: [{ name: things, match: { path: "/*" }, upstream: nobody, idempotency: {
     await eventually(async () => (await standingOf(gateway)).remarks?.includes('redis-evicts') === true, 'Redis is remarked on', NOTICED_WITHIN_MS)
     assert.equal((await standingOf(gateway)).promise, 'strict')
     await gateway.logged(({ remarks }) => Array.isArray(remarks) && remarks.includes('redis-evicts'))
+  })
+})
+
+describe('which promise holds beside a standby', needs('own postgres', 'postgres tools'), () => {
+  test('an asynchronous standby that is away for a moment is none that is gone: not for a gateway that runs, nor for one that starts', async t => {
+    const pair = await startPair({ synchronous: false })
+    t.after(() => pair.stop())
+    // As a role that may see nothing of others but what everybody may.
+    const url = new URL(await pair.createDatabase('beside'))
+    await query(pair.primary().url, 'create role plain login password \'plain\'')
+    await query(pair.primary().url, `alter database "${url.pathname.slice(1)}" owner to plain`)
+    Object.assign(url, { username: 'plain', password: 'plain' })
+    const gateway = async (): Promise<ProcessGateway> => startProcess(t, { config: configOf({ database: url.href, redis: null, upstream: NOBODY, more: '' }) })
+    const weakened = { promise: 'weakened', reasons: ['asynchronous-standby'], remarks: [] }
+    const before = await gateway()
+    assert.deepEqual(await standingOf(before), weakened)
+    await pair.standby()?.kill()
+    await eventually(async () => (await query(pair.primary().url, 'select from pg_stat_replication')).length === 0, 'the standby is away')
+    assert.deepEqual(await standingOf(await gateway()), weakened, 'its slot waits for it')
+    await query(pair.primary().url, 'select pg_drop_replication_slot(slot_name) from pg_replication_slots')
+    assert.deepEqual((await standingOf(await gateway())).promise, 'strict', 'there is nothing to be seen of it any more')
+  })
+
+  test('with one that each commit waits for it is strict, there or away; with another one beside it, it is not', async t => {
+    const pair = await startPair({ synchronous: true })
+    t.after(() => pair.stop())
+    const database = await pair.createDatabase('beside')
+    const standing = async (): Promise<Said> => standingOf(await startProcess(t, { config: configOf({ database, redis: null, upstream: NOBODY, more: '' }) }))
+    assert.equal((await standing()).promise, 'strict')
+    // Another standby's, which is away.
+    await query(pair.primary().url, 'select pg_create_physical_replication_slot(\'another\')')
+    assert.deepEqual((await standing()).reasons, ['asynchronous-standby'])
+  })
+
+  test('a standby without a slot is remembered by the process that has seen it, until there is another primary', async t => {
+    const pair = await startPair({ synchronous: false })
+    t.after(() => pair.stop())
+    const store = await openPostgres(optionsOf(await pair.createDatabase('beside')))
+    t.after(() => store.close())
+    assert.deepEqual((await store.standing()).reasons, ['asynchronous-standby'])
+    await pair.standby()?.kill()
+    await eventually(async () => (await query(pair.primary().url, 'select from pg_stat_replication')).length === 0, 'the standby is away')
+    await query(pair.primary().url, 'select pg_drop_replication_slot(slot_name) from pg_replication_slots')
+    assert.deepEqual((await store.standing()).reasons, ['asynchronous-standby'])
   })
 })

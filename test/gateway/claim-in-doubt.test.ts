@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { IdempotencyPolicy } from '../../src/core/policy.ts'
-import type { Claim } from '../../src/core/record.ts'
+import type { Claim, Token } from '../../src/core/record.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { DOWN, faulty, firstly, LOST_REPLY, LOST_REQUEST } from '../harness/faulty-store.ts'
@@ -11,6 +11,7 @@ import type { FaultyStore } from '../harness/faulty-store.ts'
 import { startGuarded } from '../harness/gateway.ts'
 import type { Guarded } from '../harness/gateway.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
+import { CREATED } from '../harness/witness.ts'
 
 interface Doubt extends Guarded { readonly records: FaultyStore, readonly clock: ManualClock }
 
@@ -91,4 +92,55 @@ test('an own claim that is found indeterminate was never sent: it is released an
   const answer = await ask('k')
   assert.equal(answer.headers['idempotency-status'], 'executed')
   assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['2'])
+})
+
+/** Shorter than a statement may be on its way. */
+const RETENTION_MS = 3_000
+
+/** A record that was released, and its row; the next claim of it takes attempt 2, and that is in doubt. */
+async function takeInDoubt (t: TestContext, operation: 'take' | 'confirm'): Promise<Doubt & { readonly arrive: () => Promise<unknown>, readonly token: Token }> {
+  const world = await start(t, { retentionMs: RETENTION_MS })
+  const { ask, witness, records } = world
+  witness.answer = (_seen, response) => { response.writeHead(429).end() }
+  assert.equal((await ask('k')).headers['idempotency-status'], 'released')
+  witness.answer = CREATED
+  let arrive: (() => Promise<unknown>) | null = null
+  let token: Token | null = null
+  records.faults.set('take', LOST_REQUEST)
+  records.faults.set('confirm', LOST_REQUEST)
+  records.faults.set(operation, firstly(1, async (proceed, args) => {
+    const { id, owner, attempt = 1 } = args[0] as Token
+    token = { id, owner, attempt }
+    arrive = proceed
+    return LOST_REQUEST(proceed, args)
+  }))
+  const settles = records.calls('settle')
+  assert.equal((await ask('k')).status, 503)
+  await eventually(() => records.calls('settle') > settles, 'released the first time')
+  assert.equal(witness.seen.length, 1)
+  records.faults.clear()
+  return { ...world, arrive: arrive!, token: token! }
+}
+
+test('a take in doubt that comes through late is given back as the attempt that was expected', async t => {
+  const { ask, witness, records, clock, arrive, token: { id } } = await takeInDoubt(t, 'take')
+  await arrive()
+  const row = await records.store.look(id)
+  assert.deepEqual([row?.state, row?.attempt], ['claimed', 2])
+  await clock.advance(2_000)
+  assert.equal((await ask('k')).headers['idempotency-status'], 'executed')
+  assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['1', '3'])
+})
+
+test('a take in doubt whose confirmation comes through after the row was swept is given back as the first attempt of a new life', async t => {
+  const { ask, witness, records, clock, arrive, token: { id } } = await takeInDoubt(t, 'confirm')
+  await clock.advance(RETENTION_MS + 500)
+  assert.deepEqual(await records.store.sweep(10), [{ state: 'released', count: 1 }])
+  await arrive()
+  const row = await records.store.look(id)
+  assert.deepEqual([row?.state, row?.attempt], ['claimed', 1])
+  // Given back again and again, each time after a longer pause; a lease ends much later.
+  await clock.advance(RETENTION_MS)
+  assert.equal((await ask('k')).headers['idempotency-status'], 'executed')
+  assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['1', '2'])
 })

@@ -16,7 +16,13 @@ const ENVOY_AFTER_SENDING = 'upstream connect error or disconnect/reset before h
 const UNKNOWN = [
   { what: 'a 502 of a hop', status: 502, headers: { Server: 'nginx' }, body: '<h1>Bad Gateway</h1>', retry: 502 },
   { what: 'a 504 of a hop', status: 504, headers: { Server: 'nginx' }, body: '<h1>Gateway Time-out</h1>', retry: 504 },
-  { what: 'a 503 of Envoy after sending', status: 503, headers: { Server: 'envoy' }, body: ENVOY_AFTER_SENDING, retry: 502 }
+  { what: 'a 503 of Envoy after sending', status: 503, headers: { Server: 'envoy' }, body: ENVOY_AFTER_SENDING, retry: 502 },
+  { what: 'a 503 of Envoy behind nginx', status: 503, headers: { Server: 'nginx', 'Content-Type': 'text/plain' }, body: ENVOY_AFTER_SENDING, retry: 502 },
+  { what: 'a 503 of Heroku\'s router', status: 503, headers: { Server: 'Cowboy', Via: '1.1 vegur', 'Cache-Control': 'no-cache, no-store' }, body: '<!DOCTYPE html><html><head><title>Application Error</title></head></html>', retry: 502 },
+  { what: 'a 503 of Google Frontend', status: 503, headers: { Server: 'Google Frontend', 'Content-Type': 'text/plain' }, body: ENVOY_AFTER_SENDING, retry: 502 },
+  { what: 'a 408 of Envoy', status: 408, headers: { Server: 'envoy', 'Content-Type': 'text/plain' }, body: 'stream timeout', retry: 502 },
+  { what: 'a 520 of Cloudflare', status: 520, headers: { Server: 'cloudflare', 'CF-RAY': '8c1f' }, body: 'error code: 520', retry: 502 },
+  { what: 'a 503 that nobody signs', status: 503, headers: { Server: 'nginx' }, body: 'busy', retry: 502 }
 ]
 
 for (const { what, status, headers, body, retry } of UNKNOWN) {
@@ -42,7 +48,9 @@ for (const { what, status, headers, body, retry } of UNKNOWN) {
 const RELEASED = [
   { what: 'a 503 of the application with Retry-After', status: 503, headers: { 'Retry-After': '7' }, body: 'busy' },
   { what: 'a 503 of Envoy that found no host', status: 503, headers: { Server: 'envoy' }, body: 'no healthy upstream' },
-  { what: 'a 503 of the application behind Envoy', status: 503, headers: { Server: 'envoy', 'X-Envoy-Upstream-Service-Time': '3' }, body: 'busy' },
+  { what: 'a 503 of the application behind Envoy', status: 503, headers: { Server: 'envoy', 'X-Envoy-Upstream-Service-Time': '3', 'Retry-After': '3' }, body: 'busy' },
+  { what: 'a 503 of the application as JSON', status: 503, headers: { 'Content-Type': 'application/problem+json' }, body: '{"title":"busy"}' },
+  { what: 'a 521 of Cloudflare', status: 521, headers: { Server: 'cloudflare' }, body: 'error code: 521' },
   { what: 'a 401', status: 401, headers: { 'WWW-Authenticate': 'Bearer' }, body: 'who are you' },
   { what: 'a 429', status: 429, headers: { 'Retry-After': '1' }, body: 'slow down' }
 ]
@@ -77,4 +85,11 @@ test('a 500 of the application is kept: it may have done its work', async t => {
   assert.equal(retry.text, 'oops')
   assert.equal(retry.headers['idempotent-replayed'], 'true')
   assert.equal(witness.seen.length, 1)
+})
+
+test('with hops: none every 503 is the application\'s, and the retry executes', async t => {
+  const { ask, witness } = await startGuarded(t, { policy: { hops: { none: true, header: null } }, answer: first(503, {}, 'busy') })
+  assert.equal((await ask('k')).headers['idempotency-status'], 'released')
+  assert.equal((await ask('k')).status, 201)
+  assert.equal(witness.seen.length, 2)
 })

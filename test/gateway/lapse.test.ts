@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { heartbeat } from '../../src/background/heartbeat.ts'
+import { sweeper } from '../../src/background/sweeper.ts'
 import { encodeHeaders } from '../../src/core/codec.ts'
 import type { IdempotencyPolicy } from '../../src/core/policy.ts'
 import type { Claim, Token } from '../../src/core/record.ts'
@@ -12,6 +14,7 @@ import type { FaultyStore } from '../harness/faulty-store.ts'
 import { recordingLog, relayPolicy, startGuarded } from '../harness/gateway.ts'
 import type { Guarded } from '../harness/gateway.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
+import { CREATED } from '../harness/witness.ts'
 
 const LEASE_MS = 15_000
 
@@ -68,6 +71,47 @@ test('nobody takes a lease that is over before one lease of unbroken contact wit
   assert.equal((await world.ask('k')).json.code, 'in-flight')
   await inContact(world, 2_000)
   assert.equal((await world.ask('k')).json.code, 'outcome-unknown')
+})
+
+test('a machine that was suspended counts its lease of contact anew: whoever slept with it may renew first', async t => {
+  const world = await startWithDeadClaim(t)
+  // The owner lives, on a machine that sleeps and wakes together with this one.
+  await inContact(world, LEASE_MS - 2_000)
+  await world.records.store.renew([world.token])
+  await inContact(world, 4_000)
+  world.clock.suspend(LEASE_MS)
+  assert.equal((await world.records.store.look(world.token.id))?.lapsed, true)
+  assert.equal((await world.ask('k')).json.code, 'in-flight')
+  assert.deepEqual(await world.records.store.renew([world.token]), ['renewed'])
+  await inContact(world, LEASE_MS / 2)
+  assert.equal((await world.ask('k')).json.code, 'in-flight')
+  await inContact(world, LEASE_MS)
+  assert.equal((await world.ask('k')).json.code, 'outcome-unknown')
+})
+
+test('a process never ends the lease of its own execution, however late its renewals are', async t => {
+  const letGo = Promise.withResolvers<void>()
+  const clock = new ManualClock()
+  const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
+  const log = recordingLog()
+  const { ask, gateway, witness } = await startGuarded(t, {
+    background: false, policy: { leaseMs: LEASE_MS, answerWithinMs: 600_000 }, upstream: { timeoutMs: 600_000 }, answer: async (...args) => { await letGo.promise; await CREATED(...args) }, world: { records: records.store, clock, log }
+  })
+  const call = ask('k')
+  await witness.reached(1)
+  const { id } = gateway.executions.all()[0]!.visit
+  // Somebody holds its row: every renewal passes over it.
+  records.faults.set('renew', async (_proceed, [tokens]) => (tokens as Token[]).map(() => 'skipped'))
+  const services = [heartbeat(gateway).start(), sweeper(gateway).start()]
+  t.after(async () => { for (const service of services) await service.stop() })
+  const lapses = records.calls('lapse')
+  for (let passed = 0; passed < 3 * LEASE_MS; passed += 1_000) await clock.advance(1_000)
+  assert.ok(records.calls('lapse') > lapses, 'it sweeps')
+  const row = await records.store.look(id)
+  assert.deepEqual([row?.state, row?.lapsed], ['claimed', true])
+  letGo.resolve()
+  assert.equal((await call).headers['idempotency-status'], 'executed')
+  assert.deepEqual(log.lines.filter(({ level }) => level === 'error'), [])
 })
 
 test('where the route says retry, the dead one\'s request is sent again as attempt 2 under the same record', async t => {

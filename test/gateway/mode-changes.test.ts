@@ -9,7 +9,7 @@ import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { call } from '../harness/call.ts'
 import { apiPolicy } from '../harness/gateway.ts'
-import { startAsync, startInbox } from './inbox-world.ts'
+import { idOf, startAsync, startInbox } from './inbox-world.ts'
 import type { InboxWorld } from './inbox-world.ts'
 
 const MODES = {
@@ -72,12 +72,41 @@ test('an outcome that is not known stays so, and one under way is in flight', as
   assert.deepEqual(await worlds.inbox.messages(), [])
 })
 
-test('what the inbox has accepted is not executed where clients may still ask for it', async t => {
-  const worlds = await startModes(t, ['inbox', 'async'])
-  const first = await worlds.inbox.ask('k')
-  const again = await worlds.async.ask('k')
-  assert.deepEqual([again.status, again.text], [202, first.text])
-  assert.equal(worlds.async.witness.seen.length, 0)
+for (const after of ['enforce', 'async'] as const) {
+  test(`what the inbox has accepted is not executed under mode ${after}`, async t => {
+    const worlds = await startModes(t, ['inbox', after])
+    const first = await worlds.inbox.ask('k')
+    const again = await worlds[after].ask('k')
+    assert.deepEqual([again.status, again.text, again.headers.location, again.headers['idempotency-status']], [202, first.text, first.headers.location, 'accepted'])
+    assert.equal((await worlds[after].ask('k', { body: 'other' })).json.code, 'key-reused')
+    assert.equal(worlds[after].witness.seen.length, 0)
+    assert.equal(await worlds[after].world.records.look(idOf('k')), null)
+  })
+}
+
+test('from inbox to enforce and back: no number of an attempt comes twice to the consumer', async t => {
+  const worlds = await startModes(t, ['inbox', 'enforce'])
+  const { inbox } = worlds.inbox
+  const owner = Buffer.alloc(16, 1)
+  await inbox.alive(owner, 60_000)
+  const numbers: string[] = []
+  const deliver = async (): Promise<void> => {
+    for (const { token } of await inbox.take({ owner, routes: [{ route: 'things', places: 9 }] })) {
+      numbers.push(String(token.attempt))
+      await inbox.settle(token, { kind: 'again', inMs: 0, status: 503, error: 'HTTP_503' })
+    }
+  }
+  worlds.enforce.witness.answer = ({ headers }, response) => { numbers.push(String(headers['idempotency-attempt'])); response.writeHead(429).end() }
+  for (const key of ['accepted-first', 'executed-first']) {
+    numbers.length = 0
+    for (const mode of key === 'accepted-first' ? ['inbox', 'enforce', 'inbox', 'enforce'] as const : ['enforce', 'inbox', 'enforce', 'inbox'] as const) {
+      await worlds[mode].ask(key)
+      await deliver()
+    }
+    assert.deepEqual(numbers, ['1', '2', '3', '4'].slice(0, numbers.length), key)
+    assert.ok(numbers.length >= 3, `${key}: ${numbers.length} sendings`)
+    await inbox.discard({ state: 'waiting', limit: 9 }, { who: 'test', why: 'the next key' })
+  }
 })
 
 test('of a batch with an event that was executed alone none is accepted, and the item is named', async t => {

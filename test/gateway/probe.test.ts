@@ -34,6 +34,7 @@ const probeOf = (over: Partial<ProbePolicy> = {}): ProbePolicy => ({
   timeoutMs: 500,
   found: { statuses: [200], adopt: null, replayStatus: 201 },
   notFound: [404],
+  notFoundMarks: [],
   confirmAfterMs: CONFIRM_MS,
   intervalMs: 50,
   giveUpAfterMs: 60_000,
@@ -135,6 +136,19 @@ test('not found twice, after the first sending is certainly over: the key is fre
   assert.deepEqual([again.status, again.headers['idempotency-status']], [201, 'executed'])
   assert.equal(upstream.posted(), 2)
   assert.match(upstream.received.join('\n'), /idempotency-attempt: 2/i)
+})
+
+test('a "not found" without the mark that the route demands, as a hop says it, frees nothing; with it, it does', async t => {
+  let isHop = true
+  const setting = await start(t, await startLedger(t, (socket, count) => {
+    isHop = count < 8
+    if (isHop) reply(socket, '404 Not Found', '{"message":"no Route matched with those values"}')
+    else reply(socket, '404 Not Found', '{"error":{"code":"resource_missing"}}')
+  }), { notFoundMarks: [{ kind: 'json', pointer: ['error', 'code'] }] })
+  await setting.ask()
+  await becomes(setting, 'released')
+  assert.ok(!isHop && setting.upstream.asked.length >= 9, `freed after ${setting.upstream.asked.length} questions`)
+  assert.equal(setting.upstream.posted(), 1)
 })
 
 test('no answer: it is held and asked again until there is one', async t => {

@@ -74,7 +74,7 @@ test('a lock that was left behind stands before no settled answer: an old one is
 })
 
 test('a lock that was left behind keeps no released key from its next try, and where the database is away it is believed', async t => {
-  const world = await start(t, (_seen, response, _socket, count) => { response.writeHead(count === 1 ? 503 : 201).end(String(count)) })
+  const world = await start(t, (_seen, response, _socket, count) => { response.writeHead(count === 1 ? 503 : 201, { 'Retry-After': '1' }).end(String(count)) })
   assert.equal((await world.ask('k')).status, 503)
   await leaveLock(world, 5_000)
   world.records.faults.set('look', DOWN)

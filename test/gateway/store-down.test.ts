@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { Upstream } from '../../src/ports.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { eventually } from '../harness/eventually.ts'
@@ -49,6 +50,21 @@ test('a route that forwards while the arbiter is down marks the answer unprotect
   assert.equal(answer.json.id, 1)
   assert.equal((await ask('k')).json.id, 2)
   assert.equal(witness.seen.length, 2)
+})
+
+test('when something goes wrong behind an unprotected sending, nobody is told that nothing was sent', async t => {
+  const records = faulty(new MemoryStore({ nowMs: Date.now }))
+  const upstream: Upstream = {
+    send: (_request, maySend) => {
+      assert.ok(maySend())
+      return { result: Promise.reject(new Error('a fault of ours, after the last point before the first byte')), cancel: () => {} }
+    },
+    close: async () => {}
+  }
+  const { ask } = await startGuarded(t, { policy: FORWARD, world: { records: records.store, upstream } })
+  fail(records, DOWN)
+  const answer = await ask('k')
+  assert.deepEqual([answer.status, answer.json.code], [502, 'outcome-unknown'])
 })
 
 test('an unprotected answer is framed once', async t => {

@@ -230,11 +230,18 @@ function * toldOfAnother (view: View, { kind, call, request, sent, life }: Answe
 function * settledStays (view: View): Generator<Finding> {
   for (const life of view.lives) {
     const kept = life.settles.find(({ outcome }) => outcome === 'completed' || outcome === 'consumed')
-    const later = kept === undefined ? undefined : [...life.settles, ...life.claims].find(({ place }) => place > kept.place)
+    const back = kept === undefined ? undefined : life.settles.find(settled => isTakenBack(settled, kept))
+    const later = kept === undefined || back !== undefined ? undefined : [...life.settles, ...life.claims].find(({ place }) => place > kept.place)
     if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: ${later.kind === 'settled' ? later.outcome : later.kind} was written over ${kept?.outcome}` }
     yield * resolvedStays(life)
     yield * keptToTheEnd(view, life)
   }
+}
+
+/** The one way back: its owner's tombstone of a stream that the upstream then broke off. */
+function isTakenBack (settled: Life['settles'][number], kept: Life['settles'][number]): boolean {
+  return settled.place > kept.place && kept.outcome === 'consumed' && kept.by === 'owner' && settled.outcome === 'indeterminate' && settled.by === 'owner' &&
+    settled.owner === kept.owner && settled.attempt === kept.attempt
 }
 
 function * resolvedStays (life: Life): Generator<Finding> {

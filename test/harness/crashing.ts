@@ -73,6 +73,7 @@ export class CrashingProcess {
     this.clock = {
       monotonicMs: () => timeline.nowMs + originMs,
       wallMs: () => timeline.wallMs,
+      bootMs: () => timeline.nowMs,
       after: (ms, call) => timeline.after(ms, () => { if (this.#alive) call() })
     }
     this.random = { bytes: size => this.#draw(size) }

@@ -25,12 +25,14 @@ import { compileRoutes } from '../../src/routing/match.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { UndiciUpstream } from '../../src/upstream/sender.ts'
 import { call } from './call.ts'
 import type { Called, CallOptions } from './call.ts'
 import { eventually } from './eventually.ts'
+import { SIGN } from './sign.ts'
 import { startWitness } from './witness.ts'
 import type { Behaviour, Witness } from './witness.ts'
 
@@ -51,7 +53,7 @@ export function countingMeter (): Meter & { readonly counts: Map<string, number>
 }
 
 export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = {}): UpstreamPolicy {
-  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, host: 'upstream', requestHeaders: [], ...changes }
+  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, host: 'upstream', hops: { none: false, header: null }, requestHeaders: [], ...changes }
 }
 
 export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
@@ -68,6 +70,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     unknown: 'hold',
     probe: null,
     keep: { statuses: new Map(), body: true, requestBytesMax: 1024 * 1024, responseBytesMax: 256 * 1024, dropHeaders: new Set(), keepHeaders: new Set() },
+    hops: { none: false, header: null },
     retentionMs: 3_600_000,
     unknownRetentionMs: 7_200_000,
     leaseMs: 15_000,
@@ -118,6 +121,7 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
     wakes: NO_WAKES,
+    registry: NO_REGISTRY,
     marks: new RouteMarks((changes.clock ?? SYSTEM_CLOCK).monotonicMs, false),
     upstream: new UndiciUpstream(upstreams),
     tokens: new JoseVerifier(),
@@ -136,8 +140,17 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
+  gateway.registration.become(routes)
   const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), new Deliverer(gateway).start()] : []
+  // Without a heartbeat nobody would tell it of which generation copies in Redis are.
+  if (!background) {
+    gateway.sign = async () => {
+      const asked = gateway.readClocks()
+      gateway.generation.learn((await world.records.beat(SIGN)).generation, asked)
+    }
+    await gateway.sign().catch(() => {})
+  }
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
   const close = async (): Promise<void> => {

@@ -15,6 +15,7 @@ export class ManualClock implements Clock {
 
   monotonicMs = (): number => this.#now
   wallMs = (): number => WALL_AT_START_MS + this.#now + this.#suspendedMs
+  bootMs = (): number => this.#now + this.#suspendedMs
 
   after = (ms: number, call: () => void): Cancel => {
     const timer = { atMs: this.#now + Math.max(0, ms), call }

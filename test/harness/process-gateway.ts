@@ -35,6 +35,8 @@ export interface ProcessGateway {
 export interface ProcessGatewayOptions {
   /** YAML. `listen.port` and `admin.port` should be 0. */
   readonly config?: string
+  /** Of another release than the tree's. */
+  readonly main?: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
 }
@@ -47,7 +49,7 @@ const START_MS_MAX = 60_000
 
 export async function startProcess (t: Ending, options: ProcessGatewayOptions): Promise<ProcessGateway> {
   const directory = makeDirectory('gateway')
-  const args = [MAIN, 'serve', '--data-dir', join(directory.path, 'store'), ...options.args ?? []]
+  const args = [options.main ?? MAIN, 'serve', '--data-dir', join(directory.path, 'store'), ...options.args ?? []]
   if (options.config !== undefined) {
     const file = join(directory.path, 'onceway.yaml')
     writeFileSync(file, options.config)

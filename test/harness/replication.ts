@@ -3,6 +3,7 @@
  * only the address. The stream goes through a relay of its own, so that it can be held up.
  */
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
@@ -116,6 +117,8 @@ class ReplicatedPair implements Pair {
     await stream.listen()
     await this.#stream?.close()
     this.#stream = stream
+    // Of a standby that is no more.
+    await query(this.#primary.url, 'select pg_drop_replication_slot(slot_name) from pg_replication_slots where not active')
     this.#standby = await cloneOf(stream.port)
     await this.#until('select 1 from pg_stat_replication where state = \'streaming\'', 'the standby to stream')
     if (!this.#options.synchronous) return
@@ -145,14 +148,21 @@ class ReplicatedPair implements Pair {
   }
 }
 
-/** A copy of the server on this port, which follows it. */
+/** A copy of the server on this port as it is now, that goes on by itself: what a restored backup is, or a snapshot of the disk. */
+export async function snapshotOf (port: number): Promise<PostgresServer> { return copyOf(port, []) }
+
+/** A copy of the server on this port, which follows it, by a slot of its own as standbys in earnest do. */
 async function cloneOf (port: number): Promise<PostgresServer> {
+  return copyOf(port, ['--write-recovery-conf', '--create-slot', '--slot', `standby_${randomBytes(4).toString('hex')}`])
+}
+
+async function copyOf (port: number, more: readonly string[]): Promise<PostgresServer> {
   const source = findPostgresTools()
   if (source.kind !== 'binaries') throw new Error('a standby is made by the tools of Postgres: say needs(\'postgres tools\')')
   const [directory, user] = [makeDirectory('standby'), unprivilegedUser()]
   const cluster = join(directory.path, 'data')
   if (user !== undefined) own(directory, directory.path, user)
-  const copying = spawn(join(source.directory, 'pg_basebackup'), ['--pgdata', cluster, '--dbname', urlOf(port, 'postgres'), '--write-recovery-conf', '--wal-method', 'stream', '--checkpoint', 'fast', '--no-sync'], {
+  const copying = spawn(join(source.directory, 'pg_basebackup'), ['--pgdata', cluster, '--dbname', urlOf(port, 'postgres'), ...more, '--wal-method', 'stream', '--checkpoint', 'fast', '--no-sync'], {
     cwd: directory.path, stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, PGPASSWORD: PASSWORD }, ...user
   })
   let said = ''

@@ -154,7 +154,7 @@ test('an answer that never ends is judged by its head, keeps its place, and is b
     const { promise, resolve } = Promise.withResolvers<IteratorResult<Buffer>>()
     const cut = (): void => { open--; resolve({ done: true, value: undefined }) }
     void after(store.clock, 10_000).then(cut)
-    return { kind: 'stream', status: 200, headers: ['Content-Type', 'text/event-stream'], body: { destroy: cut, [Symbol.asyncIterator]: () => ({ next: async () => promise }) } }
+    return { kind: 'stream', status: 200, headers: ['Content-Type', 'text/event-stream'], body: { destroy: cut, [Symbol.asyncIterator]: () => ({ next: async () => promise }) }, over: Promise.resolve(null) }
   }
   const consumer = new Consumer(store.clock, endless)
   const worker = startWorker(t, store, consumer, { routes: [inboxRoute({ concurrency: 1 })] })

@@ -14,6 +14,7 @@ import { StoreUnavailable } from '../../src/errors.ts'
 import type { InboxStore, Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
 import { wakesThrough } from '../../src/store/inbox-wakes.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -142,6 +143,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
   })
   const gateway = new Gateway({
     records,
+    registry: NO_REGISTRY,
     marks: new RouteMarks(clock.monotonicMs, false),
     locks,
     inbox: reached,
@@ -151,7 +153,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     clock,
     // The longest pause that full jitter may draw.
     random: { bytes: size => size === 4 ? Buffer.alloc(4, 255) : SYSTEM_RANDOM.bytes(size) },
-    meter: { ...countingMeter(), delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) }, deliveryTries: (_, count) => { tries.push(count) }, settleRetried: () => {}, unresolved: () => {} },
+    meter: { ...countingMeter(), delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) }, deliveryTries: (_, count) => { tries.push(count) }, settleRetried: () => {}, unresolved: () => {}, arbiterAhead: () => {}, arbiterStepped: () => {} },
     log,
     deliveryLog: { note: line => { log.info(line, line.result) } },
     instance: 'test',

@@ -1,7 +1,7 @@
 /**
  * A database that refused one statement (a lock time-out on a row that somebody held) counted as a database that was
  * gone: contact was broken, and on a busy table no process ever got its one lease of unbroken contact to end the leases of
- * the dead (E2b).
+ * the dead (E2b). A refusal is no contact either: that is what the heartbeat is for, a write that nobody's lock holds up.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -13,15 +13,18 @@ import { observed } from '../../src/gateway/observed.ts'
 import type { RecordStore } from '../../src/ports.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { faultOfConnecting, faultOfStatement } from '../../src/store/postgres/faults.ts'
+import { settlementOf } from '../conformance/record-world.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty } from '../harness/faulty-store.ts'
 import type { FaultyStore } from '../harness/faulty-store.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
+import { SIGN } from '../harness/sign.ts'
 import { startShared } from './world.ts'
 
 const LEASE_MS = 15_000
 const SILENCE_MS = 6_000
 const ID = Buffer.alloc(32, 1)
+const SETTLEMENT = settlementOf({ id: ID, owner: Buffer.alloc(16, 1), attempt: 1 }, 'completed')
 
 interface Watched { readonly contact: Contact, readonly records: RecordStore, readonly store: FaultyStore, readonly clock: ManualClock }
 
@@ -32,7 +35,7 @@ async function start (): Promise<Watched> {
   const store = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const records = observed(store.store, contact)
   for (let passed = 0; passed <= LEASE_MS; passed += 1_000) {
-    await records.look(ID)
+    await records.beat(SIGN)
     await clock.advance(1_000)
   }
   assert.equal(contact.mayLapse(), true)
@@ -59,14 +62,25 @@ for (const [what, fault, unbroken] of [
   })
 }
 
-test('a database that answers nothing but refusals is in contact all the same', async () => {
+test('a database that refuses all but heartbeats is in contact all the same', async () => {
   const { contact, records, store, clock } = await start()
-  store.faults.set('look', () => Promise.reject(new StoreUnavailable('postgres', 'look', false, undefined, true)))
+  store.faults.set('settle', () => Promise.reject(new StoreUnavailable('postgres', 'settle', false, undefined, true)))
   for (let passed = 0; passed <= 2 * LEASE_MS; passed += 1_000) {
-    await assert.rejects(records.look(ID))
+    await assert.rejects(records.settle(SETTLEMENT))
+    await records.beat(SIGN)
     await clock.advance(1_000)
   }
   assert.equal(contact.mayLapse(), true)
+})
+
+test('a database that answers nothing but refusals is not', async () => {
+  const { contact, records, store, clock } = await start()
+  store.faults.set('settle', () => Promise.reject(new StoreUnavailable('postgres', 'settle', false, undefined, true)))
+  for (let passed = 0; passed <= SILENCE_MS; passed += 1_000) {
+    await assert.rejects(records.settle(SETTLEMENT))
+    await clock.advance(1_000)
+  }
+  assert.equal(contact.standing(), false)
 })
 
 test('a heartbeat that the database refuses does not break the contact, one that it does not answer does', async t => {
@@ -74,12 +88,14 @@ test('a heartbeat that the database refuses does not break the contact, one that
   const { gateway } = await startProcess()
   const service = heartbeat(gateway).start()
   t.after(async () => { await service.stop() })
-  const beat = async (answered: boolean): Promise<void> => {
+  const beat = async (answered: boolean | null): Promise<void> => {
     const beats = records.calls('beat')
-    records.faults.set('beat', () => Promise.reject(new StoreUnavailable('postgres', 'beat', false, undefined, answered)))
+    if (answered !== null) records.faults.set('beat', () => Promise.reject(new StoreUnavailable('postgres', 'beat', false, undefined, answered)))
     await clock.advance(LEASE_MS / 6)
     await eventually(() => records.calls('beat') > beats, 'it has pinged')
   }
+  await beat(null)
+  await eventually(() => gateway.contact.standing(), 'it is in contact')
   await beat(true)
   assert.equal(gateway.contact.standing(), true)
   await beat(false)

@@ -84,7 +84,7 @@ for (const [what, state] of [['an answer', 'completed'], ['a tombstone', 'consum
     const locks: LockStore = new MemoryLocks({ nowMs: clock.wallMs })
     const owner = Buffer.alloc(16, 9)
     await locks.lock(claim.id, { owner, fingerprint: FOREIGN, lockedAtMs: 0 }, 60_000)
-    await locks.swap(claim.id, owner, { kind: 'copy', copy: { state, attempt: 1, fingerprint: FOREIGN, answer: { status: 200, headers: [], body: Buffer.from('theirs') }, expiresAtMs: clock.wallMs() + 60_000 } }, 60_000)
+    await locks.swap(claim.id, owner, { kind: 'copy', copy: { state, attempt: 1, fingerprint: FOREIGN, answer: { status: 200, headers: [], body: Buffer.from('theirs') }, expiresAtMs: clock.wallMs() + 60_000, leaseMs: claim.leaseMs, generation: 1 } }, 60_000)
     const { ask } = await startProcess({ locks })
     for (const body of ['same', 'other', 'same']) assertUnknown(await ask('k', { body }))
     assert.equal(witness.seen.length, 1)
@@ -96,7 +96,7 @@ test('an answer in memory with the fingerprint of another build is an unknown ou
   const row = await inner.look(claim.id)
   assert.ok(row)
   const { gateway, ask } = one
-  gateway.recent.keepRow(claim.id.toString('base64url'), row, { status: 200, headers: [], body: Buffer.from('theirs') }, claim.leaseMs, clock.monotonicMs(), clock.wallMs())
+  gateway.recent.keepRow(claim.id.toString('base64url'), row, { status: 200, headers: [], body: Buffer.from('theirs') }, clock.monotonicMs(), clock.wallMs())
   for (const body of ['same', 'other']) assertUnknown(await ask('k', { body }))
 })
 

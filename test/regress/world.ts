@@ -1,7 +1,7 @@
 /** What several of these stories need: gateways beside each other, and a record that somebody else left behind. */
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { IdempotencyPolicy, UpstreamPolicy } from '../../src/core/policy.ts'
 import type { Claim } from '../../src/core/record.ts'
 import type { GatewayLimits } from '../../src/gateway/world.ts'
 import { StoreOverloaded } from '../../src/errors.ts'
@@ -34,7 +34,7 @@ export interface Shared {
 const SETTLED_WITHIN_MS = 5_000
 
 /** One upstream, one arbiter, one Redis, one clock, and as many processes as a test starts. */
-export async function startShared (t: TestContext, options: { readonly policy?: Partial<IdempotencyPolicy>, readonly answer?: Behaviour } = {}): Promise<Shared> {
+export async function startShared (t: TestContext, options: { readonly policy?: Partial<IdempotencyPolicy>, readonly upstream?: Partial<UpstreamPolicy>, readonly answer?: Behaviour } = {}): Promise<Shared> {
   const witness = await startWitness(options.answer)
   const clock = new ManualClock()
   const inner = new MemoryStore({ nowMs: clock.wallMs })
@@ -49,7 +49,7 @@ export async function startShared (t: TestContext, options: { readonly policy?: 
     await witness.close()
   })
   const startProcess: Shared['startProcess'] = async world => {
-    const gateway = await startGateway(t, { background: false, routes: [guardedRoute(witness.url, options.policy)], world: { clock, records: records.store, locks, ...world } })
+    const gateway = await startGateway(t, { background: false, routes: [guardedRoute(witness.url, options.policy, options.upstream)], world: { clock, records: records.store, locks, ...world } })
     started.push(gateway)
     return { ...gateway, ask: async (key, more = {}) => call(gateway.url, '/things', { body: 'same', ...more, headers: { 'Idempotency-Key': key, ...more.headers } }) }
   }

@@ -14,6 +14,7 @@ import type { Clock } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { LateInbox } from '../../src/store/late-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { countingMeter, SILENT } from '../harness/gateway.ts'
@@ -101,12 +102,13 @@ function throughGateways (timeline: Timeline, consumer: Consumer, route: Guarded
 
 function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idempotency: { leaseMs } }: GuardedRoute, stores: { readonly records: MemoryStore, readonly locks: MemoryLocks }): Gateway {
   let drawn = 0
-  const clock: Clock = { monotonicMs: () => timeline.nowMs, wallMs: () => timeline.wallMs, after: (ms, call) => timeline.after(ms, call) }
+  const clock: Clock = { monotonicMs: () => timeline.nowMs, wallMs: () => timeline.wallMs, bootMs: () => timeline.nowMs, after: (ms, call) => timeline.after(ms, call) }
   // Without heartbeat and sweeper: no gateway dies here, and nothing lives to the end of its retention.
   return new Gateway({
     ...stores,
     inbox: new LateInbox('memory'),
     wakes: NO_WAKES,
+    registry: NO_REGISTRY,
     marks: new RouteMarks(() => 0, false),
     upstream: consumer,
     // Every token of the test is this sender's.

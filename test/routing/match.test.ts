@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { IdempotencyPolicy, Route, RouteMatch, UpstreamPolicy } from '../../src/core/policy.ts'
 import { compileRoutes, hides } from '../../src/routing/match.ts'
 
-const upstream: UpstreamPolicy = { name: 'u', origin: 'http://127.0.0.1:1', timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, host: 'upstream', requestHeaders: [] }
+const upstream: UpstreamPolicy = { name: 'u', origin: 'http://127.0.0.1:1', timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, host: 'upstream', hops: { none: false, header: null }, requestHeaders: [] }
 const guard: IdempotencyPolicy = {
   profile: 'api',
   key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
@@ -22,6 +22,7 @@ const guard: IdempotencyPolicy = {
   unknownRetentionMs: 1,
   leaseMs: 1,
   onMismatch: { action: 'reject', status: 422 },
+  hops: { none: false, header: null },
   onRelease: { action: 'pass', status: 503 },
   onStoreDown: 'reject',
   forwardKey: true,

@@ -22,7 +22,9 @@ function behaviourOf ({ chance, upstreamTimeoutMs }: Draft): Behaviour {
     // As short as it may be, whatever the route says.
     [1, { ...keeping(201, quickMs), headers: ['Idempotency-Policy', 'ttl=1'] }],
     [2, { kind: 'answer', status: 429, means: 'release', afterMs: quickMs }],
-    [1, { kind: 'answer', status: 503, means: 'release', afterMs: longMs }],
+    [1, { kind: 'answer', status: 503, headers: ['Retry-After', '1'], means: 'release', afterMs: longMs }],
+    [1, { kind: 'answer', status: 503, headers: ['Server', 'Varnish'], means: 'unknown', afterMs: longMs }],
+    [1, { kind: 'answer', status: 521, headers: ['Server', 'cloudflare'], means: 'release', afterMs: quickMs }],
     [1, { kind: 'answer', status: 502, means: 'unknown', afterMs: quickMs }],
     [1, { kind: 'answer', status: 504, means: 'unknown', afterMs: longMs }],
     [2, { kind: 'refuse' }],

@@ -121,6 +121,7 @@ function probedPolicy (seed: number, policy: Schedule['policy'], upstreamTimeout
     timeoutMs: 500,
     found: { statuses: [200], adopt: null, replayStatus: 201 },
     notFound: [404],
+    notFoundMarks: [],
     confirmAfterMs,
     intervalMs: chance.one([100, 1_000]),
     giveUpAfterMs: 3_600_000

@@ -46,7 +46,7 @@ export interface ProcessOptions {
 }
 
 const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'] as const
-const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'forget'] as const
+const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'clear', 'forget'] as const
 const INBOX_CALLS: ReadonlySet<string> = new Set(['accept', 'acceptAll', 'look'])
 /** Nothing depends on when these are applied: one event for both ways is enough. */
 const IDLE_READS: ReadonlySet<string> = new Set(['beat', 'unresolved'])
@@ -54,6 +54,9 @@ const IDLE_READS: ReadonlySet<string> = new Set(['beat', 'unresolved'])
 const RESET_MS = 1
 /** Timers that are not due yet by less than this are due. */
 const TIMER_GRAIN_MS = 0.001
+
+/** Machines drift by up to 2,000 ppm here, to wear out leases; the clock that the arbiter's is held against by what clocks do drift. */
+const BOOT_DRIFT_SHARE = 1 / 8
 
 type Call = { readonly port: 'records' | 'locks', readonly operation: string, readonly args: readonly unknown[], readonly calledAtMs: number, readonly patienceMs: number, done: boolean, readonly resolve: (value: unknown) => void, readonly reject: (error: unknown) => void }
 
@@ -94,6 +97,7 @@ export class SimulatedProcess {
     this.upstream = { send: (request, maySend) => this.#send(request, maySend), close: async () => {} }
     this.clock = {
       monotonicMs: () => originMs + this.#monotonicMs(),
+      bootMs: () => timeline.nowMs * (1 + (machine.rate - 1) * BOOT_DRIFT_SHARE),
       wallMs: () => timeline.wallMs + timeline.nowMs * (machine.rate - 1) + machine.skewMs + this.#wallStepsMs,
       after: (ms, call) => this.#timer(ms, () => {
         options.director.step(gateway)

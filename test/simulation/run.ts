@@ -15,6 +15,7 @@ import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
+import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
 import type { Behaviour } from '../crash/outside.ts'
 import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
@@ -193,6 +194,7 @@ class Simulation {
     })
     const seat = this.#seatOf(process, this.#variants[number] ?? 0, {
       wakes: NO_WAKES,
+      registry: NO_REGISTRY,
       marks: new RouteMarks(() => 0, false),
       tokens: { verify: async () => ({ kind: 'invalid' }) },
       meter: this.#reach.meter,

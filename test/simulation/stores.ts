@@ -27,6 +27,7 @@ export class SimulatedRedis implements LockStore {
   renew: LockStore['renew'] = async (held, ttlMs) => this.#write(async locks => locks.renew(held, ttlMs))
   swap: LockStore['swap'] = async (id, owner, value, ttlMs) => this.#write(async locks => locks.swap(id, owner, value, ttlMs))
   unlock: LockStore['unlock'] = async (id, owner) => this.#write(async locks => locks.unlock(id, owner))
+  clear: LockStore['clear'] = async (id, generation) => this.#write(async locks => locks.clear(id, generation))
   forget: LockStore['forget'] = async id => this.#write(async locks => locks.forget(id))
   wake: LockStore['wake'] = id => { this.#wakes.wake(id) }
   watch: LockStore['watch'] = async (id, onWake) => this.#wakes.watch(id, onWake)

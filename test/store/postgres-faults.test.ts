@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { StoreUnavailable } from '../../src/errors.ts'
 import { connectPostgres } from '../../src/store/postgres/open.ts'
-import { bring, claimOf, rivalOf, rowAt, settlementOf, tokenOf, until } from '../conformance/record-world.ts'
+import { bring, claimOf, rivalOf, rowAt, seenOf, settlementOf, tokenOf, until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { openWorld, optionsOf, untilBlocked, type PostgresWorld } from './postgres-world.ts'
@@ -101,12 +101,12 @@ describe('Postgres that fails', needs('own postgres'), () => {
     const other = await world.connect()
     await other.query('begin')
     await other.query(`select from ${world.records} where id = $1 for update`, [held.id])
-    const take = assert.rejects(world.store.take(tokenOf(held), rivalOf(held), false), inDoubt)
+    const take = assert.rejects(world.store.take(seenOf(held), rivalOf(held), false), inDoubt)
     await untilBlocked(other, world, 'claims')
     await until(async () => (await other.query('select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = \'Lock\' and application_name like $1', [`onceway claims ${world.options.instance}`])).rowCount === 1, 'the session to be ended')
     await take
     await other.query('rollback')
-    assert.equal((await world.store.take(tokenOf(held), rivalOf(held), false)).kind, 'won')
+    assert.equal((await world.store.take(seenOf(held), rivalOf(held), false)).kind, 'won')
   })
 })
 

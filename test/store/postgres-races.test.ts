@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import type { Client } from 'pg'
 import { StoreRejected, StoreUnavailable } from '../../src/errors.ts'
-import { bring, claimOf, LONG_MS, rivalOf, rowAt, settlementOf, tokenOf, until } from '../conformance/record-world.ts'
+import { bring, claimOf, LONG_MS, rivalOf, rowAt, seenOf, settlementOf, tokenOf, until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
 import { query, startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { blocked, openWorld, untilBlocked, type PostgresWorld } from './postgres-world.ts'
@@ -21,7 +21,7 @@ describe('two connections on one record', needs('postgres'), () => {
     const world = await openWorld(t, server)
     const seen = await bring(world, 'indeterminate')
     const other = await holding(world, `update ${world.records} set state = 'completed', status = 201, headers = '', body = 'late', settled_by = 'owner' where id = $1`, seen.id)
-    const take = world.store.take(tokenOf(seen), rivalOf(seen), true)
+    const take = world.store.take(seenOf(seen), rivalOf(seen), true)
     await untilBlocked(other, world, 'claims')
     await other.query('commit')
     assert.deepEqual(await take, { kind: 'lost' })
@@ -32,7 +32,7 @@ describe('two connections on one record', needs('postgres'), () => {
     const world = await openWorld(t, server)
     const seen = await bring(world, 'pastIndeterminate')
     const other = await holding(world, `update ${world.records} set state = 'completed', status = 201, headers = '', body = 'late', settled_by = 'owner', expires_at = clock_timestamp() + interval '1 hour' where id = $1`, seen.id)
-    const take = world.store.take(tokenOf(seen), rivalOf(seen), false)
+    const take = world.store.take(seenOf(seen), rivalOf(seen), false)
     await untilBlocked(other, world, 'claims')
     await other.query('commit')
     assert.deepEqual(await take, { kind: 'lost' })
@@ -42,7 +42,7 @@ describe('two connections on one record', needs('postgres'), () => {
     const world = await openWorld(t, server)
     const seen = await bring(world, 'released')
     const other = await holding(world, `select from ${world.records} where id = $1 for update`, seen.id)
-    const take = world.store.take(tokenOf(seen), rivalOf(seen, { leaseMs: 20_000 }), false)
+    const take = world.store.take(seenOf(seen), rivalOf(seen, { leaseMs: 20_000 }), false)
     await until(async () => (await blocked(other, world, 'claims')).some((ms) => ms > 250), 'the take to have waited')
     const granted = performance.now()
     await other.query('commit')
@@ -116,7 +116,7 @@ describe('two connections on one record', needs('postgres'), () => {
     const [mine, taken, ...busy] = await Promise.all(['live', 'released', 'live', 'live', 'live'].map((place) => bring(world, place as 'live')))
     assert.ok(mine !== undefined && taken !== undefined)
     const other = await holding(world, `update ${world.records} set lease_ms = lease_ms where id <> $1`, mine.id)
-    const claims = [world.store.take(tokenOf(taken), rivalOf(taken), false), ...busy.map((claim) => world.store.insert(rivalOf(claim)))]
+    const claims = [world.store.take(seenOf(taken), rivalOf(taken), false), ...busy.map((claim) => world.store.insert(rivalOf(claim)))]
     let done = 0
     for (const claim of claims) void claim.then(() => { done++ })
     await untilBlocked(other, world, 'claims')
@@ -164,7 +164,7 @@ describe('two connections on one record', needs('postgres'), () => {
     assert.deepEqual(await world.store.renew([tokenOf(one)]), ['renewed'])
     assert.equal((await world.store.settle(settlementOf(tokenOf(one), 'completed'))).kind, 'settled')
     assert.equal((await world.store.settle(settlementOf(tokenOf(two), 'released'))).kind, 'settled')
-    assert.deepEqual(await world.store.take(tokenOf(two), rivalOf(two), false), { kind: 'won', attempt: 2 })
+    assert.deepEqual(await world.store.take(seenOf(two), rivalOf(two), false), { kind: 'won', attempt: 2 })
     assert.equal((await rowAt(world.store, one.id)).state, 'completed')
   })
 

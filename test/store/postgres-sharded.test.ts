@@ -11,7 +11,7 @@ import type { Claim } from '../../src/core/record.ts'
 import { readMigrations, type Migration } from '../../src/store/postgres/migrate.ts'
 import { openPostgres, type PostgresOptions, type PostgresRecordStore } from '../../src/store/postgres/open.ts'
 import { recordStoreConformance } from '../conformance/record-store.ts'
-import { claimOf, resolutionOf, rivalOf, rowAt, settlementOf, tokenOf, until, untilLapsed, untilPast, type StoreWorld } from '../conformance/record-world.ts'
+import { claimOf, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, tokenOf, until, untilLapsed, untilPast, type StoreWorld } from '../conformance/record-world.ts'
 import { findServer } from '../harness/binaries.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
@@ -224,7 +224,7 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     assert.deepEqual(await store.renew(many.map(claim => tokenOf(claim))), many.map(() => 'renewed'))
     const settled = await Promise.all([store.settle(settlementOf(tokenOf(completed), 'completed')), store.settle(settlementOf(tokenOf(released), 'released')), store.settle(settlementOf(tokenOf(past), 'consumed', { keepMs: 1 }))])
     assert.deepEqual(settled.map(({ kind }) => kind), ['settled', 'settled', 'settled'])
-    assert.deepEqual(await store.take(tokenOf(released), rivalOf(released), false), { kind: 'won', attempt: 2 })
+    assert.deepEqual(await store.take(seenOf(released), rivalOf(released), false), { kind: 'won', attempt: 2 })
     await untilPast(world, past)
     assert.deepEqual(await store.sweep(10), [{ state: 'consumed', count: 1 }])
     const dead = await put({ leaseMs: 1 })
@@ -255,7 +255,7 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     const plan = await world.coordinator.query<{ 'QUERY PLAN': string }>(`explain (verbose) update ${world.schema}.records r set attempt = 2 from unnest(array['\\x00'::bytea]) as w (id) where r.id = w.id`)
     assert.match(plan.rows.map(row => row['QUERY PLAN']).join('\n'), /Remote SQL: SELECT [^\n]* FROM \S+\.records FOR UPDATE$/m)
     await holding(world, other.id, async () => {
-      await assert.rejects(world.store.take(tokenOf(seen), rivalOf(seen), false), silent)
+      await assert.rejects(world.store.take(seenOf(seen), rivalOf(seen), false), silent)
     })
   })
 

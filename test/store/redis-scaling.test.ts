@@ -40,7 +40,7 @@ describe('Redis at a size', needs('own redis'), () => {
     const before = await used()
     await each(({ id, lock }) => store.lock(id, lock, LONG_MS))
     const locked = await used()
-    await each(({ id, lock }) => store.swap(id, lock.owner, { kind: 'copy', copy: { state: 'completed', attempt: 1, fingerprint: lock.fingerprint, answer, expiresAtMs: Date.now() + LONG_MS } }, LONG_MS))
+    await each(({ id, lock }) => store.swap(id, lock.owner, { kind: 'copy', copy: { state: 'completed', attempt: 1, fingerprint: lock.fingerprint, answer, expiresAtMs: Date.now() + LONG_MS, leaseMs: 15_000, generation: 1 } }, LONG_MS))
     const copied = await used()
     near((locked - before) / COUNT, REDIS_LOCK_BYTES)
     near((copied - before) / COUNT, REDIS_COPY_BYTES)

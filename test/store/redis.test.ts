@@ -5,7 +5,7 @@ import { after, describe, test } from 'node:test'
 import { StartError } from '../../src/errors.ts'
 import type { LockValue } from '../../src/ports.ts'
 import { openRedis } from '../../src/store/redis/open.ts'
-import { decodeValue, encodeValue } from '../../src/store/redis/value.ts'
+import { beginningOfCopy, decodeValue, encodeValue } from '../../src/store/redis/value.ts'
 import { lockStoreConformance } from '../conformance/lock-store.ts'
 import { needs } from '../harness/needs.ts'
 import { startRedis, type RedisServer } from '../harness/redis.ts'
@@ -151,10 +151,20 @@ test('every value that is written is read back, and no cut one is', () => {
   }
 })
 
+test('a copy of a release that knew of no generation is read as of none', () => {
+  const written = copyOf(40)
+  assert.ok(written.kind === 'copy')
+  const bytes = encodeValue(written)
+  // Kind, state, attempt, end; then as today.
+  const before = Buffer.concat([Buffer.from('C'), bytes.subarray(9, 22), bytes.subarray(30)])
+  assert.deepEqual(decodeValue(before), { kind: 'copy', copy: { ...written.copy, generation: 0, leaseMs: 0 } })
+  assert.ok(before.subarray(0, 1).equals(beginningOfCopy(0)))
+})
+
 test('a Redis URL that is none is refused with a sentence', () => {
   assert.throws(() => openRedis(redisOptionsOf('localhost:6379')), (error: unknown) => error instanceof StartError && error.exitCode === 2)
 })
 
 function copyOf (bodyBytes: number): LockValue {
-  return { kind: 'copy', copy: { state: 'completed', attempt: 1, fingerprint: { alg: 1, value: Buffer.alloc(32) }, expiresAtMs: 1_700_000_000_000, answer: { status: 200, headers: ['Content-Type', 'text/plain'], body: randomBytes(bodyBytes) } } }
+  return { kind: 'copy', copy: { state: 'completed', attempt: 1, fingerprint: { alg: 1, value: Buffer.alloc(32) }, expiresAtMs: 1_700_000_000_000, leaseMs: 15_000, generation: 1, answer: { status: 200, headers: ['Content-Type', 'text/plain'], body: randomBytes(bodyBytes) } } }
 }

@@ -4,7 +4,7 @@
  * and every statement is the one that a single database gets. What docs/scaling.md says of sharding is tried on this.
  */
 import type { ProbeNote } from '../../src/core/probe.ts'
-import type { Claim, Row, Settlement, Token } from '../../src/core/record.ts'
+import type { Claim, Row, Seen, Settlement, Token } from '../../src/core/record.ts'
 import type { Beaten, AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved, SignOfLife } from '../../src/ports.ts'
 
 /** An id is a SHA-256: its first four bytes are spread as evenly as any. */
@@ -26,7 +26,7 @@ export class ShardedRecords implements RecordStore {
   get installation (): string { return this.#first.installation }
 
   insert (claim: Claim): Promise<ClaimResult> { return this.#of(claim.id).insert(claim) }
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#of(claim.id).take(seen, claim, mayRetry) }
+  take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#of(claim.id).take(seen, claim, mayRetry) }
   confirm (claim: Claim): Promise<ClaimResult> { return this.#of(claim.id).confirm(claim) }
   look (id: Buffer): Promise<Row | null> { return this.#of(id).look(id) }
   settle (settlement: Settlement): Promise<SettleResult> { return this.#of(settlement.token.id).settle(settlement) }

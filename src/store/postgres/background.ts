@@ -3,20 +3,23 @@ import { LAPSED_REASON } from '../../core/protocol.ts'
 import type { SettledState } from '../../core/record.ts'
 import type { Lapsed, LapseOrder, Swept, Unresolved } from '../../ports.ts'
 import { byteas } from './arrays.ts'
-import type { Session, Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { nobodyInLine } from './in-line.ts'
 import { databaseSeconds } from './settles.ts'
 
 /**
  * $6 not after: the database's time as just read on this connection, and a little. The lease is tested again on the locked row: without `for no key update` the update waits for a renewal under way and
  * then takes the lease that it has just made long. `skip locked`: whoever holds the row is alive.
+ * And so is who waits for it: when a stranger lets go of it, it is free for a moment.
  */
 const LAPSE: Statement = {
   name: 'lapse',
   writes: true,
   text: (schema) => `with dead as materialized (
   select id from ${schema}.records
-   where state = 'claimed' and lease_until <= statement_timestamp() and statement_timestamp() < to_timestamp($6::float8)
+   where state = 'claimed' and lease_until <= least(statement_timestamp(), ${BELIEVED}) and statement_timestamp() < to_timestamp($6::float8)
      and owner <> all ($2::bytea[]) and ($3::bytea[] is null or id = any ($3::bytea[]))
+     and ${nobodyInLine('id')}
    order by lease_until
    limit $1
      for no key update skip locked
@@ -53,7 +56,7 @@ const SWEEP: Statement = {
   writes: true,
   text: (schema) => `with gone as materialized (
   select id from ${schema}.records
-   where expires_at <= statement_timestamp() and expires_at >= to_timestamp($2::float8 / 1000)
+   where expires_at <= least(statement_timestamp(), ${BELIEVED}) and expires_at >= to_timestamp($2::float8 / 1000)
    order by expires_at
    limit $1
      for update skip locked
@@ -83,7 +86,7 @@ const UNRESOLVED: Statement = {
   text: (schema) => `select count(*)::int as count,
        (extract(epoch from clock_timestamp() - min(settled_at)) * 1000)::float8 as oldest_ms
   from ${schema}.records
- where state = 'indeterminate' and expires_at > statement_timestamp()`
+ where state = 'indeterminate' and expires_at > least(statement_timestamp(), ${BELIEVED})`
 }
 
 export async function countUnresolved (session: Session): Promise<Unresolved> {

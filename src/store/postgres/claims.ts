@@ -2,15 +2,17 @@
  * Claiming in three statements, each one short transaction (P5): insert, then look, then take; and confirm for a claim
  * whose reply was lost (P6). Every statement bounds its own lock waits and holds nothing afterwards.
  */
-import type { Claim, Row, Token } from '../../core/record.ts'
+import type { Claim, Row, Seen } from '../../core/record.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
-import type { Session, Statement, Values } from './connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
+import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
+import { isPastMessage } from './inbox-rows.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
 
 /** `id` as hex. */
 export interface Won { readonly id: string, readonly attempt: number }
 
-export interface TakeOrder { readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
+export interface TakeOrder { readonly seen: Seen, readonly claim: Claim, readonly mayRetry: boolean }
 
 /**
  * `lock_timeout` for this transaction only: no session state, and no start-up parameter, which PgBouncer refuses. The
@@ -28,6 +30,12 @@ const CLAIM_PARAMETERS = `$1::bytea[], $2::bytea[], $3::smallint[], $4::bytea[],
 
 const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, key_text, question'
 
+/**
+ * What was accepted is not executed. A scalar question for each, as acceptances ask for the record: a join with what the
+ * planner thinks many reads the whole table.
+ */
+const isAccepted = (schema: string, id: string) => `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
+
 /** clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). */
 const insertFromWant = (schema: string) => `with ${lockLimit(16)}
 insert into ${schema}.records (${CLAIM_COLUMNS})
@@ -37,6 +45,7 @@ select w.id, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unkno
   from unnest(${CLAIM_PARAMETERS})
        as w (${CLAIM_NAMES})
  cross join lock_limit
+ where not ${isAccepted(schema, 'w.id')}
  order by w.id`
 
 /** Not `do update … where`: that locks the losers' rows, and a settle of one of them would wait for the whole batch. */
@@ -58,17 +67,34 @@ export async function insertClaims (session: Session, claims: readonly Claim[]):
 const CLAIM_LOOK: Statement = {
   name: 'claim_look',
   writes: false,
-  text: (schema) => `select ${rowColumns('r')}
+  text: (schema) => `select ${rowColumns('r')}, ${mayBeLost('r', 2)}
   from ${schema}.records r where r.id = any ($1::bytea[])`
 }
 
+/** Of what {@link isDoubtful} nothing may be concluded that a failover could make untrue: that is {@link lookDurably}'s. */
 export async function lookAt (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
-  return (await session.run<RowColumns>(CLAIM_LOOK, [byteas(ids)])).map(toRow)
+  const rows = await session.run<RowColumns & { readonly may_be_lost: boolean }>(CLAIM_LOOK, [byteas(ids), session.horizon.value])
+  return rows.map((row) => doubted(toRow(row), row))
+}
+
+const CLAIM_LOOK_DURABLY: Statement = {
+  name: 'claim_look_durably',
+  writes: true,
+  text: (schema) => `with ${PROOF_CTE}
+select ${rowColumns('r')}, p.horizon
+  from ${schema}.records r cross join proof p where r.id = any ($1::bytea[])`
+}
+
+/** What it says will be so after any promotion that loses no acknowledged commit. */
+export async function lookDurably (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
+  const rows = await session.run<RowColumns & { readonly horizon: string }>(CLAIM_LOOK_DURABLY, [byteas(ids)])
+  for (const { horizon } of rows.slice(0, 1)) session.horizon.reached(horizon)
+  return rows.map(toRow)
 }
 
 /**
- * Compare-and-set on what was seen and on the state, the expiry and the fingerprint, all tested on the locked row: a
- * compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
+ * Compare-and-set on what was seen (the fingerprint too: the claim's own may be of another policy) and on the state and the
+ * expiry, all tested on the locked row: a compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
  * never taken, past or not.
  */
 const CLAIM_TAKE: Statement = {
@@ -76,17 +102,18 @@ const CLAIM_TAKE: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${lockLimit(16)}, want as materialized (
-  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[])
-           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry)
+  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[], $20::smallint[], $21::bytea[])
+           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry, seen_alg, seen_fingerprint)
    cross join lock_limit
 ), held as materialized (
-  select r.id, r.expires_at <= statement_timestamp() as past
+  select r.id, r.expires_at <= least(statement_timestamp(), ${BELIEVED}) as past
     from ${schema}.records r join want w on w.id = r.id
    where r.owner = w.seen_owner and r.attempt = w.seen_attempt
      and r.state in ('completed', 'consumed', 'released', 'indeterminate')
-     and (r.expires_at <= statement_timestamp()
+     and (r.expires_at <= least(statement_timestamp(), ${BELIEVED})
           or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
-              and r.fp_alg = w.fp_alg and r.fingerprint = w.fingerprint))
+              and r.fp_alg = w.seen_alg and r.fingerprint = w.seen_fingerprint))
+     and not ${isAccepted(schema, 'r.id')}
    order by r.id
      for no key update of r
 )
@@ -111,7 +138,9 @@ export async function takeClaims (session: Session, orders: readonly TakeOrder[]
     session.lockTimeout,
     byteas(orders.map((order) => order.seen.owner)),
     integers(orders.map((order) => order.seen.attempt)),
-    booleans(orders.map((order) => order.mayRetry))
+    booleans(orders.map((order) => order.mayRetry)),
+    smallints(orders.map((order) => order.seen.fingerprint.alg)),
+    byteas(orders.map((order) => order.seen.fingerprint.value))
   ])
 }
 

@@ -6,7 +6,14 @@ import { createHash } from 'node:crypto'
 import { Pool, types, type CustomTypesConfig, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
 import { StoreOverloaded } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
+import { Horizon } from './durable.ts'
 import { faultOfConnecting, faultOfStatement, faultOfWarning, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
+
+/**
+ * Before every statement: pgpool-II sends what begins with it to the primary, and else any `select` to a replica when it balances
+ * the load (its `load_balance_mode`; "Condition for load balancing" in its manual). A replica is no arbiter, not for a look either.
+ */
+export const UNBALANCED = '/*NO LOAD BALANCE*/'
 
 /** One named statement. `text` gets the quoted schema; every name in it is qualified. */
 export interface Statement {
@@ -17,6 +24,13 @@ export interface Statement {
   readonly idsAsText?: boolean
 }
 
+/**
+ * In a statement's text: the latest time that this gateway takes for the database's (core/arbiter-time.ts), as a timestamp. null
+ * where it takes any, which `least` passes over. Whatever takes something away by time tests against it as well. The value is
+ * added to the statement's own behind them.
+ */
+export const BELIEVED = '$believed'
+
 export type Values = ReadonlyArray<Buffer | string | number | null | readonly string[]>
 
 /** One connection, held for a statement and what must follow it on the same one. */
@@ -24,6 +38,7 @@ export interface Session {
   run: <Row extends object>(statement: Statement, values: Values) => Promise<Row[]>
   /** How long a statement of this session may wait for a row's lock. For `lock_timeout`, as text with its unit. */
   readonly lockTimeout: string
+  readonly horizon: Horizon
 }
 
 export interface ConnectionsOptions {
@@ -38,6 +53,8 @@ export interface ConnectionsOptions {
   /** Of connecting, and of one statement with its commit. Past it the connection is destroyed, not given back. */
   readonly timeoutMs: number
   readonly lockTimeoutMs: number
+  /** Unix milliseconds; null, or absent: any time is believed. */
+  readonly believedMs?: () => number | null
   readonly log: Log
   readonly meter: Pick<Meter, 'store'>
 }
@@ -56,6 +73,9 @@ const GENERATION_GROWTH = 8
 /** After two million executions the table is what it is; a connection keeps no more prepared statements than this of each. */
 const GENERATIONS_MAX = 7
 
+const PARAMETER = /\$(\d+)/g
+const MS_PER_SECOND = 1_000
+
 const BYTEA = 17
 const HEX = '\\x'
 const bytesOf = types.getTypeParser(BYTEA) as unknown as (text: string) => Buffer
@@ -73,9 +93,10 @@ function idAsText (text: string): string {
 export class Connections {
   readonly #options: ConnectionsOptions
   readonly #pool: Pool
-  readonly #texts = new Map<Statement, { readonly text: string, readonly digest: string }>()
+  readonly #texts = new Map<Statement, { readonly text: string, readonly digest: string, readonly believes: boolean }>()
   /** How often a connection has run a statement. */
   readonly #runs = new WeakMap<PoolClient, Map<Statement, number>>()
+  readonly #horizon = new Horizon()
   #toldAtMs = -Infinity
   #closing: Promise<void> | null = null
 
@@ -109,11 +130,13 @@ export class Connections {
       }
     }
     try {
-      return await work({ run, lockTimeout: `${this.#options.lockTimeoutMs}ms` })
+      return await work({ run, lockTimeout: `${this.#options.lockTimeoutMs}ms`, horizon: this.#horizon })
     } finally {
       client.release(!usable)
     }
   }
+
+  get lockTimeoutMs (): number { return this.#options.lockTimeoutMs }
 
   /** Ends what is idle now and the rest when it is given back. */
   close (): Promise<void> {
@@ -154,10 +177,10 @@ export class Connections {
 
   #query (client: PoolClient, statement: Statement, values: Values) {
     const { prepared, timeoutMs } = this.#options
-    const { text, digest } = this.#textOf(statement)
+    const { text, digest, believes } = this.#textOf(statement)
     return {
       text,
-      values: [...values],
+      values: believes ? [...values, this.#believedSeconds()] : [...values],
       query_timeout: timeoutMs,
       ...statement.idsAsText === true ? { types: IDS_AS_TEXT } : {},
       ...prepared ? { name: `onceway_${statement.name}_${this.#generationOf(client, statement)}_${digest}` } : {}
@@ -181,13 +204,20 @@ export class Connections {
    * The digest goes into the name: a pooler that hands one session to many clients would else run another release's or
    * another schema's statement of the same name, and nobody would notice.
    */
-  #textOf (statement: Statement): { readonly text: string, readonly digest: string } {
+  #textOf (statement: Statement): { readonly text: string, readonly digest: string, readonly believes: boolean } {
     const known = this.#texts.get(statement)
     if (known !== undefined) return known
-    const text = statement.text(this.#options.schema)
-    const made = { text, digest: createHash('sha256').update(text).digest('hex').slice(0, TEXT_DIGITS) }
+    const written = `${UNBALANCED} ${statement.text(this.#options.schema)}`
+    const parameter = 1 + Math.max(0, ...Array.from(written.matchAll(PARAMETER), ([, number]) => Number(number)))
+    const text = written.replaceAll(BELIEVED, () => `to_timestamp($${parameter}::float8)`)
+    const made = { text, believes: text !== written, digest: createHash('sha256').update(text).digest('hex').slice(0, TEXT_DIGITS) }
     this.#texts.set(statement, made)
     return made
+  }
+
+  #believedSeconds (): number | null {
+    const ms = this.#options.believedMs?.() ?? null
+    return ms === null ? null : ms / MS_PER_SECOND
   }
 
   #tellOfPooler (error: unknown): void {

@@ -5,6 +5,7 @@
 import { escapeIdentifier, type ClientBase } from 'pg'
 import { EPOCH_ATTEMPTS, RESTORED_REASON, type EpochOrder, type EpochResult, type OutdatedState, type RestoredMessages } from '../../core/epoch.ts'
 import { StartError } from '../../errors.ts'
+import { NEXT_GENERATION } from './binding.ts'
 
 /** A second or two a statement, on a table whose rows are a kibibyte each. */
 const BATCH_MAX = 10_000
@@ -34,7 +35,7 @@ async function bump (client: ClientBase, schema: string, order: EpochOrder): Pro
   if (live.leases > 0 && !order.force) return { kind: 'live', ...live }
   const [claimed, released] = [await outdate(client, schema, 'claimed', order.dryRun), await outdate(client, schema, 'released', order.dryRun)]
   const messages = await reopenMessages(client, schema, order.dryRun)
-  const { rows: [installation] } = await client.query<{ epoch: number }>(`update ${schema}.installation set epoch = epoch + 1 returning epoch`)
+  const { rows: [installation] } = await client.query<{ epoch: number }>(`update ${schema}.installation set epoch = epoch + 1, ${NEXT_GENERATION} returning epoch`)
   if (installation === undefined) throw new StartError('This schema has lost its installation id: put one row with a new random id into its table installation.')
   const { epoch } = installation
   await client.query(`insert into ${schema}.epochs (epoch, claimed, released, held, again, who, why) values ($1, $2, $3, $4, $5, $6, $7)`, [epoch, claimed, released, messages.held, messages.again, order.who, order.why])

@@ -2,14 +2,16 @@
  * Accepting messages: inserted in the order of their ids, numbered in the order of their arrival. What stands there already
  * is looked at; what is past makes room. Every statement is a transaction of its own, and bounds its lock waits.
  */
+import { LIVES_MS } from '../../core/aspects.ts'
 import { encodeHeaders } from '../../core/codec.ts'
 import type { MessageDetail, NewMessage } from '../../core/message.ts'
 import type { AcceptResult } from '../../ports.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement, Values } from './connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
+import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
 import { isUniqueViolation, RolledBack } from './faults.ts'
-import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
+import { isPastMessage, messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
 
 /** `number`: the order of arrival in this process. */
 export interface Arrival { readonly message: NewMessage, readonly number: number, readonly headers: Buffer }
@@ -31,14 +33,25 @@ const ROUNDS_MAX = 3
 const WHOLE_ROUNDS_MAX = 10
 
 /** One that is past counts as none. */
-const IS_RECORDED = 'coalesce(r.expires_at > statement_timestamp(), true)'
+const IS_RECORDED = `coalesce(r.expires_at > least(statement_timestamp(), ${BELIEVED}), true)`
+
+/**
+ * Routes that a living gateway may execute: what it is about to claim, this statement cannot see. The barrier of a registration
+ * (registry.ts) waits for the lock that this takes before it looks, and keeps it until the commit; no row of it is ever locked.
+ */
+const contendedRoutes = (schema: string, routes: string) => `array(
+  select e.route from ${schema}.gateway_routes e join ${schema}.gateways g on g.id = e.gateway
+   where e.route = any (${routes}) and e.executes and g.seen_at > least(statement_timestamp(), ${BELIEVED}) - interval '${LIVES_MS} ms')`
+const beforeTheBarrier = (schema: string) => `before_the_barrier as (select from ${schema}.gateway_routes where false for key share)`
 
 /**
  * The first of its group is due at once; another one is for its group's turn. The record is asked for by a scalar question for
  * each message: a join with what the planner thinks many reads the whole table.
  */
-const insertFromArrivals = (schema: string) => `with ${lockLimit(23)}, arrived as materialized (
-  select o.*, nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers') as number
+const insertFromArrivals = (schema: string) => `with ${lockLimit(23)}, ${beforeTheBarrier(schema)}, arrived as materialized (
+  select o.*, nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers') as number,
+         o.claim is not null
+           or ((select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')})) as enters
     from (select w.*, row_number() over (partition by w.group_id order by w.arrival) as place
             from unnest($1::bytea[], $2::bigint[], $3::text[], $4::bytea[], $5::bool[], $6::bool[], $7::bigint[], $8::bigint[], $9::int[], $10::smallint[], $11::bytea[],
                         $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[], $22::int[])
@@ -54,42 +67,54 @@ select a.id, a.number, coalesce(a.claim - 1, 0), 'waiting', true, statement_time
             then statement_timestamp() end,
        a.route, a.group_id, a.holds, a.stops, a.keep_ms, a.dead_keep_ms, a.bytes, a.fp_alg, a.fingerprint,
        a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body
-  from arrived a
- where a.claim is not null or (select ${IS_RECORDED} from ${schema}.records r where r.id = a.id) is not true
- order by a.id`
+  from arrived a`
 
 const MESSAGE_ACCEPT: Statement = {
   name: 'message_accept',
   writes: true,
   idsAsText: true,
   text: (schema) => `${insertFromArrivals(schema)}
+ where a.enters
+ order by a.id
 on conflict (id) do nothing
 returning id, case when due_at is null then group_id end as behind`
 }
 
-/** A conflict undoes all of it. */
+/** A conflict undoes all of it, and one that may not come in keeps out all others. */
 const MESSAGE_ACCEPT_ALL: Statement = {
   name: 'message_accept_all',
   writes: true,
   idsAsText: true,
   text: (schema) => `${insertFromArrivals(schema)}
+ where (select bool_and(o.enters) from arrived o)
+ order by a.id
 returning id, case when due_at is null then group_id end as behind`
 }
 
-/** Of messages that were not taken in. */
-const MESSAGE_RECORDED: Statement = {
-  name: 'message_recorded',
+/** Of messages that were not taken in: why. */
+const MESSAGE_REFUSED: Statement = {
+  name: 'message_refused',
   writes: false,
   idsAsText: true,
-  text: (schema) => `select r.id from ${schema}.records r where r.id = any ($1::bytea[]) and ${IS_RECORDED}`
+  text: (schema) => `select w.id, r.id is not null as recorded
+  from unnest($1::bytea[], $2::text[]) as w (id, route) left join ${schema}.records r on r.id = w.id and ${IS_RECORDED}
+ where r.id is not null or w.route = any (${contendedRoutes(schema, '$2::text[]')})`
 }
 
 /** `past`: counts as none. */
 const MESSAGE_LOOK: Statement = {
   name: 'message_look',
   writes: false,
-  text: (schema) => `select ${messageColumns('m')}, coalesce(m.expires_at <= statement_timestamp(), false) as past
+  text: (schema) => `select ${messageColumns('m')}, ${isPastMessage('m')} as past, ${mayBeLost('m', 2)}
   from ${schema}.messages m where m.id = any ($1::bytea[])`
+}
+
+const MESSAGE_LOOK_DURABLY: Statement = {
+  name: 'message_look_durably',
+  writes: true,
+  text: (schema) => `with ${PROOF_CTE}
+select ${messageColumns('m')}, p.horizon
+  from ${schema}.messages m cross join proof p where m.id = any ($1::bytea[]) and not ${isPastMessage('m')}`
 }
 
 const MESSAGE_FORGET: Statement = {
@@ -98,7 +123,7 @@ const MESSAGE_FORGET: Statement = {
   idsAsText: true,
   text: (schema) => `with ${lockLimit(2)}, past as materialized (
   select m.id from ${schema}.messages m cross join lock_limit
-   where m.id = any ($1::bytea[]) and m.expires_at <= statement_timestamp()
+   where m.id = any ($1::bytea[]) and ${isPastMessage('m')}
    order by m.id
      for update of m
 )
@@ -108,15 +133,22 @@ returning case when m.blocks then m.group_id end as behind`
 
 interface Inserted { readonly id: string, readonly behind: string | null }
 
-/** By id as hex. Past ones are not among them. */
+/** By id as hex. Past ones are not among them. One that is doubtful is no reason for a 202. */
 export async function lookAtMessages (session: Session, ids: readonly Buffer[]): Promise<Map<string, MessageDetail>> {
   return (await look(session, ids)).standing
 }
 
+/** The same, and what it says will be so after any promotion that loses no acknowledged commit (durable.ts). */
+export async function lookAtMessagesDurably (session: Session, ids: readonly Buffer[]): Promise<Map<string, MessageDetail>> {
+  const rows = await session.run<MessageColumns & { readonly horizon: string }>(MESSAGE_LOOK_DURABLY, [byteas(ids)])
+  for (const { horizon } of rows.slice(0, 1)) session.horizon.reached(horizon)
+  return new Map(rows.map((row) => [hex(row.id), toMessage(row)]))
+}
+
 async function look (session: Session, ids: readonly Buffer[]): Promise<{ readonly standing: Map<string, MessageDetail>, readonly past: Buffer[] }> {
-  const rows = await session.run<MessageColumns & { readonly past: boolean }>(MESSAGE_LOOK, [byteas(ids)])
+  const rows = await session.run<MessageColumns & { readonly past: boolean, readonly may_be_lost: boolean }>(MESSAGE_LOOK, [byteas(ids), session.horizon.value])
   return {
-    standing: new Map(rows.filter(({ past }) => !past).map((row) => [hex(row.id), toMessage(row)])),
+    standing: new Map(rows.filter(({ past }) => !past).map((row) => [hex(row.id), doubted(toMessage(row), row)])),
     past: rows.filter(({ past }) => past).map(({ id }) => id)
   }
 }
@@ -134,7 +166,7 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
       for (const [id, message] of standing) outcomes.set(id, { result: { kind: 'seen', message } })
       open = open.filter((arrival) => !outcomes.has(idText(arrival)))
       if (open.length === 0) break
-      for (const id of await recorded(session, open)) outcomes.set(id, { result: { kind: 'recorded' } })
+      for (const [id, result] of await refusals(session, open.map(({ message }) => message))) outcomes.set(id, { result })
       open = open.filter((arrival) => !outcomes.has(idText(arrival)))
       if (open.length === 0) break
       if (round === ROUNDS_MAX) throw new RolledBack('message_accept', new Error('a message came and went between every insert and the look after it'))
@@ -147,11 +179,12 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
   return arrivals.map((arrival) => outcomes.get(idText(arrival)) ?? { error: new Error('an acceptance without an outcome') })
 }
 
-/** As hex. */
-async function recorded (session: Session, arrivals: ReadonlyArray<Pick<Arrival, 'message'>>): Promise<Set<string>> {
-  const ids = arrivals.filter(({ message }) => message.underClaim === undefined).map(({ message }) => message.id)
-  const rows = ids.length === 0 ? [] : await session.run<Pick<Inserted, 'id'>>(MESSAGE_RECORDED, [byteas(ids)])
-  return new Set(rows.map(({ id }) => id))
+/** By id as hex. */
+async function refusals (session: Session, messages: readonly NewMessage[]): Promise<Map<string, AcceptResult>> {
+  const unclaimed = messages.filter(({ underClaim }) => underClaim === undefined)
+  if (unclaimed.length === 0) return new Map()
+  const rows = await session.run<{ id: string, recorded: boolean }>(MESSAGE_REFUSED, [byteas(unclaimed.map(({ id }) => id)), texts(unclaimed.map(({ about }) => about.route))])
+  return new Map(rows.map(({ id, recorded }) => [id, { kind: recorded ? 'recorded' : 'contended' }]))
 }
 
 async function insertOnce (session: Session, arrivals: readonly Arrival[], outcomes: Map<string, Outcome>, groups: Groups): Promise<readonly Arrival[]> {
@@ -165,21 +198,23 @@ async function insertOnce (session: Session, arrivals: readonly Arrival[], outco
 export async function acceptAll (session: Session, messages: readonly NewMessage[], groups: Groups): Promise<AcceptResult[]> {
   for (let round = 1; ; round++) {
     // First: between the look and the insert nothing more may come and go than must.
-    const records = await recorded(session, messages.map((message) => ({ message })))
+    const refused = await refusals(session, messages)
     const { standing, past } = await look(session, messages.map(({ id }) => id))
     const results = messages.map((message): AcceptResult => {
       const found = standing.get(hex(message.id))
-      return found !== undefined ? { kind: 'seen', message: found } : records.has(hex(message.id)) ? { kind: 'recorded' } : { kind: 'accepted' }
+      return found !== undefined ? { kind: 'seen', message: found } : refused.get(hex(message.id)) ?? { kind: 'accepted' }
     })
     const isForeign = messages.some((message) => isOtherRequest(standing.get(hex(message.id)), message))
     const missing = messages.filter(({ id }) => !standing.has(hex(id)))
-    const isRecorded = missing.some(({ id }) => records.has(hex(id)))
+    const isRecorded = missing.some(({ id }) => refused.has(hex(id)))
     if (isForeign || isRecorded || missing.length === 0) return results
     await forget(session, past, groups)
     try {
       const inserted = await session.run<Inserted>(MESSAGE_ACCEPT_ALL, [...valuesOf(missing.map(arrivalOf)), session.lockTimeout])
       addGroups(groups, inserted)
-      return results
+      // None: a record has come between, or a gateway that executes.
+      if (inserted.length === missing.length) return results
+      if (round === WHOLE_ROUNDS_MAX) throw new RolledBack('message_accept_all', new Error('records came and went between every look and the insert after it'))
     } catch (error) {
       if (!isUniqueViolation(error)) throw error
       if (round === WHOLE_ROUNDS_MAX) throw new RolledBack('message_accept_all', error)

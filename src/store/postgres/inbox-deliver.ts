@@ -8,9 +8,10 @@ import type { Recovered, TakeMessages } from '../../ports.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
+import { IN_LINE, nobodyInLine } from './in-line.ts'
 import type { Look, Reach } from './inbox-reach.ts'
 import { toDelivery, type TakenColumns } from './inbox-rows.ts'
 import { databaseSeconds } from './settles.ts'
@@ -25,8 +26,26 @@ select $1::bytea, statement_timestamp() + $2::bigint * interval '1 ms' from lock
 on conflict (owner) do update set alive_until = greatest(workers.alive_until, excluded.alive_until)`
 }
 
-export async function keepAlive (session: Session, owner: Buffer, leaseMs: number): Promise<void> {
+export interface Living { readonly owner: Buffer, readonly leaseMs: number }
+
+export async function keepAlive (session: Session, { owner, leaseMs }: Living): Promise<void> {
   await session.run(WORKER_ALIVE, [owner, Math.round(leaseMs), session.lockTimeout])
+}
+
+/** Of the first; for the others it stands in line. */
+const WORKER_ALIVE_IN_LINE: Statement = {
+  name: 'worker_alive_in_line',
+  writes: true,
+  text: (schema) => `with ${lockLimit(3)}, ${IN_LINE}
+insert into ${schema}.workers (owner, alive_until)
+select ($1::bytea[])[1], statement_timestamp() + $2::bigint * interval '1 ms' from (select count(*) from line) l
+on conflict (owner) do update set alive_until = greatest(workers.alive_until, excluded.alive_until)`
+}
+
+/** true: it need not be waited for any more. */
+export async function keepAliveInLine (session: Session, living: readonly Living[]): Promise<boolean[]> {
+  await session.run(WORKER_ALIVE_IN_LINE, [byteas(living.map(({ owner }) => owner)), Math.round(living[0]?.leaseMs ?? 0), session.lockTimeout])
+  return living.map((_, index) => index === 0)
 }
 
 const WORKER_GONE: Statement = {
@@ -74,7 +93,7 @@ update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
  where m.id = any ((select ids from taken)::bytea[])
 returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body, m.error,
-       (extract(epoch from clock_timestamp() - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
+       (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
        array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms`
 }
 
@@ -206,15 +225,23 @@ export async function callGroups (session: Session, groups: readonly Buffer[]): 
   return called
 }
 
-/** $2 not after: a statement that a frozen server carries out later takes nothing from those who have lived on since. */
+/**
+ * A worker whose row is locked is not dead: a stranger holds it, or its own sign of life, which is waited for as those of leases
+ * are (background.ts). $2 not after: a statement that a frozen server carries out later takes nothing from those who have lived on since.
+ */
 const MESSAGE_RECOVER: Statement = {
   name: 'message_recover',
   writes: true,
   idsAsText: true,
-  text: (schema) => `with lost as materialized (
+  text: (schema) => `with dead as materialized (
+  select w.owner from ${schema}.workers w
+   where w.alive_until <= least(statement_timestamp(), ${BELIEVED}) and exists (select from ${schema}.messages m where m.owner = w.owner and m.state = 'delivering')
+     and ${nobodyInLine('w.owner')}
+     for no key update of w skip locked
+), lost as materialized (
   select m.id from ${schema}.messages m
    where m.state = 'delivering' and statement_timestamp() < to_timestamp($2::float8)
-     and not exists (select from ${schema}.workers w where w.owner = m.owner and w.alive_until > statement_timestamp())
+     and (m.owner = any (array(select owner from dead)) or not exists (select from ${schema}.workers w where w.owner = m.owner))
    limit $1
      for no key update of m skip locked
 )

@@ -2,15 +2,15 @@
 import type { Depth, MessageDetail } from '../../core/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement, Values } from './connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
-import { messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
+import { isPastMessage, messageColumns, stopsItsGroup, toMessage, type MessageColumns } from './inbox-rows.ts'
 import { GIVEN_UP } from '../message-fate.ts'
 
 /** $1 id $2 key hash $3 route $4 state $5 milliseconds, null: any; $6 limit. */
 const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea is null or m.key_hash = $2) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
      and ($5::bigint is null or m.received_at <= statement_timestamp() - $5::bigint * interval '1 ms')
-     and (m.expires_at is null or m.expires_at > statement_timestamp())
+     and not ${isPastMessage('m')}
    order by m.number
    limit $6`
 
@@ -103,17 +103,28 @@ export async function messageDepths (session: Session): Promise<Depth[]> {
   return rows.map(({ oldest_ms: oldestMs, ...depth }) => ({ ...depth, oldestMs }))
 }
 
-/** One that stopped its group lets it go on: nobody can ask for it again. From $2 on, as records are swept (background.ts). */
+/**
+ * From $2 on, as records are swept (background.ts). One that stops its group is not past, though its row says a time: it is put
+ * off by another retention, and at least an hour, so that not every sweep reads all of them before it comes to others.
+ */
 const MESSAGE_SWEEP: Statement = {
   name: 'message_sweep',
   writes: true,
   idsAsText: true,
   text: (schema) => `with gone as materialized (
   select id from ${schema}.messages
-   where expires_at <= statement_timestamp() and expires_at >= to_timestamp($2::float8 / 1000)
+   where expires_at <= least(statement_timestamp(), ${BELIEVED}) and expires_at >= to_timestamp($2::float8 / 1000) and not ${stopsItsGroup('messages')}
    order by expires_at
    limit $1
      for update skip locked
+), stopping as materialized (
+  select id from ${schema}.messages
+   where expires_at <= statement_timestamp() and expires_at >= to_timestamp($2::float8 / 1000) and ${stopsItsGroup('messages')}
+   order by expires_at
+   limit $1
+     for no key update skip locked
+), put_off as (
+  update ${schema}.messages m set expires_at = clock_timestamp() + greatest(m.dead_keep_ms * interval '1 ms', interval '1 hour') from stopping s where m.id = s.id
 )
 delete from ${schema}.messages m using gone g where m.id = g.id
 returning case when m.blocks then m.group_id end as behind, floor(extract(epoch from m.expires_at) * 1000)::float8 as expires_at_ms`
@@ -124,7 +135,7 @@ const WORKER_SWEEP: Statement = {
   name: 'worker_sweep',
   writes: true,
   text: (schema) => `with dead as materialized (
-  select owner from ${schema}.workers where alive_until < statement_timestamp() - interval '1 hour'
+  select owner from ${schema}.workers where alive_until < least(statement_timestamp(), ${BELIEVED}) - interval '1 hour'
    limit $1
      for update skip locked
 )

@@ -1,6 +1,17 @@
 /** A message's columns as every reader asks for them, and the shapes that come of it. */
 import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
 import type { Delivery, MessageDetail, MessageState } from '../../core/message.ts'
+import { BELIEVED } from './connections.ts'
+
+/** Dead or held, it holds up its group until an operator retries or discards it: whatever its row says, it does not end by itself. */
+export function stopsItsGroup (table: string): string {
+  return `(${table}.blocks and ${table}.group_id is not null and ${table}.state in ('dead', 'held'))`
+}
+
+/** It has been told of for as long as its row says: it counts as none, and may be swept. */
+export function isPastMessage (table: string): string {
+  return `(coalesce(${table}.expires_at <= least(statement_timestamp(), ${BELIEVED}), false) and not ${stopsItsGroup(table)})`
+}
 
 /** Times are the database's. */
 export function messageColumns (table: string): string {
@@ -9,7 +20,7 @@ export function messageColumns (table: string): string {
        (extract(epoch from ${table}.received_at) * 1000)::float8 as received_at_ms,
        (extract(epoch from ${table}.due_at) * 1000)::float8 as due_at_ms,
        (extract(epoch from ${table}.settled_at) * 1000)::float8 as settled_at_ms,
-       (extract(epoch from ${table}.expires_at) * 1000)::float8 as expires_at_ms,
+       case when not ${stopsItsGroup(table)} then (extract(epoch from ${table}.expires_at) * 1000)::float8 end as expires_at_ms,
        ${table}.status, ${table}.error, ${table}.answer`
 }
 

@@ -4,13 +4,16 @@
  */
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/message.ts'
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
+import { StoreUnavailable } from '../../errors.ts'
 import { Lane } from '../lane.ts'
 import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
 import { SWEEP_FROM_START } from './background.ts'
 import type { Connections, Session } from './connections.ts'
-import { provenRolledBack } from './faults.ts'
-import { acceptAll, acceptEach, arrivalOf, idText, lookAtMessages, type Arrival, type Groups } from './inbox-accept.ts'
-import { callGroups, dueInMs, endWorker, keepAlive, recoverMessages, settleMessages, takeMessages, uncalledGroups, type Settling } from './inbox-deliver.ts'
+import { isDoubtful } from './durable.ts'
+import { hasWaitedInVain, provenRolledBack } from './faults.ts'
+import { Line } from './in-line.ts'
+import { acceptAll, acceptEach, arrivalOf, idText, lookAtMessages, lookAtMessagesDurably, type Arrival, type Groups } from './inbox-accept.ts'
+import { callGroups, dueInMs, endWorker, keepAlive, keepAliveInLine, recoverMessages, settleMessages, takeMessages, uncalledGroups, type Living, type Settling } from './inbox-deliver.ts'
 import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { Reach } from './inbox-reach.ts'
 
@@ -31,6 +34,8 @@ export interface InboxPurposes {
   readonly inbox: Connections
   readonly deliveries: Connections
   readonly background: Connections
+  /** Of statements that wait for rows that somebody holds locked (in-line.ts). */
+  readonly lines: Connections
 }
 
 type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
@@ -40,6 +45,7 @@ export class PostgresInbox implements InboxStore {
   readonly #accepts: Lane<Arrival, Outcome>
   readonly #whole: Lane<readonly NewMessage[], AcceptResult[]>
   readonly #looks: Lane<Buffer, MessageDetail | null>
+  readonly #proofs: Lane<Buffer, MessageDetail | null>
   readonly #settles: Lane<Settling, boolean>
   /** By group, as hex. */
   readonly #calls: Lane<string, null>
@@ -47,26 +53,29 @@ export class PostgresInbox implements InboxStore {
   readonly #behind = new Set<string>()
   #isCalling = false
   readonly #reach = new Reach()
+  readonly #line: Line<Living>
   #sweepFromMs = SWEEP_FROM_START
   #arrivals = 0
   /** Where the next look for groups that nobody has called begins; null: with the first. */
   #uncalledFrom: Buffer | null = null
 
   constructor (purposes: InboxPurposes) {
-    const { inbox, deliveries } = purposes
+    const { inbox, deliveries, lines } = purposes
     this.#purposes = purposes
     const lane = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     const several = { ...lane, batchMsPerLane: BATCH_MS_PER_LANE, batchBytesMax: BYTES_MAX }
     this.#accepts = new Lane<Arrival, Outcome>({ ...several, name: 'acceptances', batchesMax: ACCEPT_BATCHES_MAX, idOf: idText, bytesOf: ({ message }) => message.request.body.length, run: (batch) => this.#calling((groups) => inbox.use('message_accept', (session) => acceptEach(session, batch, groups))) })
     this.#whole = new Lane({ ...lane, name: 'acceptances of batches', batchMax: 1, idOf: ([first]) => first === undefined ? '' : hex(first.id), run: (batches) => this.#calling((groups) => inbox.use('message_accept_all', (session) => wholeEach(session, batches, groups))) })
-    this.#looks = new Lane({ ...lane, name: 'looks at messages', idOf: hex, run: (ids) => inbox.use('message_look', (session) => lookEach(session, ids)) })
+    this.#looks = new Lane({ ...lane, name: 'looks at messages', idOf: hex, run: (ids) => inbox.use('message_look', async (session) => inOrder(ids, await lookAtMessages(session, ids))) })
+    this.#proofs = new Lane({ ...lane, name: 'looks at messages that write', idOf: hex, run: (ids) => inbox.use('message_look_durably', async (session) => inOrder(ids, await lookAtMessagesDurably(session, ids))) })
     this.#settles = new Lane({ ...several, name: 'settles of messages', batchesMax: SETTLE_BATCHES_MAX, idOf: ({ token }) => hex(token.id), bytesOf: ({ fate }) => fate.answer?.length ?? 0, run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups))) })
     this.#calls = new Lane<string, null>({ ...lane, name: 'calls of groups', idOf: (group) => group, run: (groups) => deliveries.use('message_call', (session) => callEach(session, groups)) })
+    this.#line = new Line<Living>({ againMs: lines.lockTimeoutMs / 2, idOf: ({ owner }) => hex(owner), wait: (living) => lines.use('worker_alive_in_line', (session) => keepAliveInLine(session, living)) })
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
     const outcome = await this.#accepts.push(arrivalOf(message, ++this.#arrivals))
-    if ('result' in outcome) return outcome.result
+    if ('result' in outcome) return this.#certain(outcome.result)
     throw outcome.error
   }
 
@@ -76,17 +85,31 @@ export class PostgresInbox implements InboxStore {
    */
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
     if (messages.length === 0) return []
-    if (this.#whole.idle) return this.#whole.push(messages)
+    if (this.#whole.idle) return this.#allOf(messages)
     const found = await Promise.all(messages.map(({ id }) => this.look(id)))
     const seen = found.flatMap((message): AcceptResult[] => message === null ? [] : [{ kind: 'seen', message }])
-    return seen.length === messages.length ? seen : this.#whole.push(messages)
+    return seen.length === messages.length ? seen : this.#allOf(messages)
   }
 
-  look (id: Buffer): Promise<MessageDetail | null> { return this.#looks.push(id) }
+  async look (id: Buffer): Promise<MessageDetail | null> {
+    const message = await this.#looks.push(id)
+    return message !== null && isDoubtful(message) ? this.#proofs.push(id) : message
+  }
 
-  alive (owner: Buffer, leaseMs: number): Promise<void> { return this.#purposes.deliveries.use('worker_alive', (session) => keepAlive(session, owner, leaseMs)) }
+  /** Where somebody holds the worker's row locked, it is waited for behind this too: the next call finds it written. */
+  async alive (owner: Buffer, leaseMs: number): Promise<void> {
+    try {
+      await this.#purposes.deliveries.use('worker_alive', (session) => keepAlive(session, { owner, leaseMs }))
+    } catch (error) {
+      if (hasWaitedInVain(error)) this.#line.stand([{ owner, leaseMs }])
+      throw error
+    }
+  }
 
-  gone (owner: Buffer): Promise<void> { return this.#purposes.deliveries.use('worker_gone', (session) => endWorker(session, owner)) }
+  gone (owner: Buffer): Promise<void> {
+    this.#line.leave(hex(owner))
+    return this.#purposes.deliveries.use('worker_gone', (session) => endWorker(session, owner))
+  }
 
   async take (order: TakeMessages): Promise<Delivery[]> {
     const look = this.#reach.look()
@@ -125,6 +148,20 @@ export class PostgresInbox implements InboxStore {
     const { count, latestMs } = await this.#callingNow((groups) => this.#purposes.background.use('message_sweep', (session) => sweepMessages(session, limit, this.#sweepFromMs, groups)))
     this.#sweepFromMs = count < limit ? SWEEP_FROM_START : latestMs
     return count
+  }
+
+  close (): void { this.#line.close() }
+
+  async #allOf (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
+    return Promise.all((await this.#whole.push(messages)).map((result) => this.#certain(result)))
+  }
+
+  /** Nobody is told 202 for what was only seen. */
+  async #certain (result: AcceptResult): Promise<AcceptResult> {
+    if (result.kind !== 'seen' || !isDoubtful(result.message)) return result
+    const message = await this.#proofs.push(result.message.id)
+    if (message === null) throw new StoreUnavailable('postgres', 'message_look', true, new Error('a message came and went'))
+    return { kind: 'seen', message }
   }
 
   async #callForgotten (session: Session): Promise<number> {
@@ -182,8 +219,7 @@ async function wholeEach (session: Session, batches: ReadonlyArray<readonly NewM
   return results
 }
 
-async function lookEach (session: Session, ids: readonly Buffer[]): Promise<Array<MessageDetail | null>> {
-  const found = await lookAtMessages(session, ids)
+function inOrder (ids: readonly Buffer[], found: ReadonlyMap<string, MessageDetail>): Array<MessageDetail | null> {
   return ids.map((id) => found.get(hex(id)) ?? null)
 }
 

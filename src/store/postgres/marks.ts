@@ -7,7 +7,7 @@ import type { MarkResult, MarkStore } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import { bigints, booleans, byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import type { Connections, Session, Statement } from './connections.ts'
+import { BELIEVED, type Connections, type Session, type Statement } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
 
 interface Marking { readonly id: Buffer, readonly token: Buffer, readonly done: boolean, readonly keepMs: number }
@@ -39,10 +39,10 @@ const MARK: Statement = {
   select w.id, w.token, w.done, clock_timestamp() + w.keep_ms * interval '1 ms' from want w order by w.id
   on conflict (id) do update
      set token = excluded.token, done = excluded.done, expires_at = excluded.expires_at
-   where marks.expires_at <= clock_timestamp() or (marks.token = excluded.token and (excluded.done or not marks.done))
+   where marks.expires_at <= least(clock_timestamp(), ${BELIEVED}) or (marks.token = excluded.token and (excluded.done or not marks.done))
   returning id
 )
-select w.id, won.id is not null as won, coalesce(m.done and m.expires_at > statement_timestamp(), false) as done
+select w.id, won.id is not null as won, coalesce(m.done and m.expires_at > least(statement_timestamp(), ${BELIEVED}), false) as done
   from want w left join won on won.id = w.id left join ${schema}.marks m on m.id = w.id`
 }
 
@@ -73,7 +73,7 @@ const MARK_SWEEP: Statement = {
   name: 'mark_sweep',
   writes: true,
   text: (schema) => `with gone as materialized (
-  select id from ${schema}.marks where expires_at <= statement_timestamp()
+  select id from ${schema}.marks where expires_at <= least(statement_timestamp(), ${BELIEVED})
    order by expires_at
    limit $1
      for update skip locked

@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { escapeIdentifier, type ClientBase } from 'pg'
 import { StartError } from '../../errors.ts'
+import { UNBALANCED } from './connections.ts'
 
 export interface Migration {
   readonly number: number
@@ -67,10 +68,10 @@ export function readMigrations (directory = new URL('../../../migrations/postgre
 /** number → compatible_from. Empty where nothing is applied, or not even the schema is there. */
 async function readApplied (client: ClientBase, schema: string): Promise<Map<number, number>> {
   const there = await client.query<{ there: boolean }>(
-    'select exists (select from pg_catalog.pg_tables where schemaname = $1 and tablename = \'migrations\') as there', [schema])
+    `${UNBALANCED} select exists (select from pg_catalog.pg_tables where schemaname = $1 and tablename = 'migrations') as there`, [schema])
   if (there.rows[0]?.there !== true) return new Map()
   const { rows } = await client.query<{ number: number, compatible_from: number }>(
-    `select number, compatible_from from ${escapeIdentifier(schema)}.migrations`)
+    `${UNBALANCED} select number, compatible_from from ${escapeIdentifier(schema)}.migrations`)
   return new Map(rows.map((row) => [row.number, row.compatible_from]))
 }
 
@@ -101,7 +102,7 @@ async function apply (client: ClientBase, schema: string, migration: Migration):
 /** `create schema if not exists` asks for the privilege even where the schema exists: so look first. */
 async function prepareSchema (client: ClientBase, schema: string): Promise<void> {
   const quoted = escapeIdentifier(schema)
-  const { rowCount } = await client.query('select from pg_catalog.pg_namespace where nspname = $1', [schema])
+  const { rowCount } = await client.query(`${UNBALANCED} select from pg_catalog.pg_namespace where nspname = $1`, [schema])
   if (rowCount === 0) await client.query(`create schema ${quoted}`)
   await client.query(`create table if not exists ${quoted}.migrations (
   number          integer primary key,

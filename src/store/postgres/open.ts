@@ -5,8 +5,10 @@
 import { Client, escapeIdentifier } from 'pg'
 import { StartError, StoreUnavailable } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
-import { Connections, type ConnectionsOptions } from './connections.ts'
+import { bindInstallation, readInstallation } from './binding.ts'
+import { Connections, UNBALANCED, type ConnectionsOptions } from './connections.ts'
 import { faultOfOpening, type Where } from './faults.ts'
+import { LINE_CONNECTIONS } from './in-line.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
 import { migrate, type Migrated, type Migration } from './migrate.ts'
@@ -22,10 +24,14 @@ export interface PostgresOptions {
   /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
   readonly prepared: boolean
   readonly migrate: 'auto' | 'check'
+  /** A gateway begins to serve: the installation is bound to this database (binding.ts). Absent: only looked at. */
+  readonly serves?: boolean
   /** How long one statement of a claim may take, connecting and commit included. */
   readonly claimTimeoutMs: number
   /** A sixth of the shortest lease: a renewal that takes longer is given up and tried again with the next tick (E2). */
   readonly renewTimeoutMs?: number
+  /** How far the database's time is believed: Unix milliseconds. null, or absent: as it is. */
+  readonly believedMs?: () => number | null
   /** Shown in pg_stat_activity. */
   readonly instance?: string
   readonly log?: Log
@@ -60,6 +66,10 @@ const OPEN_MS_MAX = 5_000
  * statement's time is over, and the rest of its batch still has its turn.
  */
 const LOCK_SHARE = 1 / 4
+/** A third of a lease: what is locked just before its renewal is waited for before the lease ends, even behind two others. */
+const RENEWALS_IN_LINE = 2
+/** What only waits for a lock spends nearly all of its time on it. */
+const LINE_LOCK_SHARE = 4 / 5
 /** Operators, sweeper and lapse; the loops of background/ take one at a time. */
 const BACKGROUND_CONNECTIONS = 3
 /** gen_random_uuid() without an extension. */
@@ -108,7 +118,7 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     await checkServer(client, where)
     const { migrations } = options
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
-    return readInstallation(client, options.schema)
+    return options.serves === true ? bindInstallation(client, options.schema, options.log ?? SILENT) : readInstallation(client, options.schema)
   })
   return new PostgresRecords(installation, {
     claims: connections(options, transport, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),
@@ -117,7 +127,8 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     background: connections(options, transport, 'background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
     marks: connections(options, transport, 'marks', MARK_CONNECTIONS, options.claimTimeoutMs),
     inbox: connections(options, transport, 'inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
-    deliveries: connections(options, transport, 'deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX)
+    deliveries: connections(options, transport, 'deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX),
+    lines: connections(options, transport, 'lines', LINE_CONNECTIONS, (options.renewTimeoutMs ?? RENEW_MS_MAX) * RENEWALS_IN_LINE, LINE_LOCK_SHARE)
   }, wakes(options, transport, installation))
 }
 
@@ -129,7 +140,7 @@ function wakes (options: PostgresOptions, transport: Transport, installation: st
 /** Shown in pg_stat_activity. */
 function nameOf (purpose: string, { instance = '' }: PostgresOptions): string { return `onceway ${purpose} ${instance}`.trim() }
 
-function connections (options: PostgresOptions, transport: Transport, purpose: string, connectionsMax: number, timeoutMs: number): Connections {
+function connections (options: PostgresOptions, transport: Transport, purpose: string, connectionsMax: number, timeoutMs: number, lockShare = LOCK_SHARE): Connections {
   const made: ConnectionsOptions = {
     purpose,
     pool: { ...transport, application_name: nameOf(purpose, options) },
@@ -137,9 +148,10 @@ function connections (options: PostgresOptions, transport: Transport, purpose: s
     prepared: options.prepared,
     connectionsMax,
     timeoutMs,
-    lockTimeoutMs: Math.max(1, Math.round(timeoutMs * LOCK_SHARE)),
+    lockTimeoutMs: Math.max(1, Math.round(timeoutMs * lockShare)),
     log: options.log ?? SILENT,
-    meter: options.meter ?? { store () {} }
+    meter: options.meter ?? { store () {} },
+    ...options.believedMs === undefined ? {} : { believedMs: options.believedMs }
   }
   return new Connections(made)
 }
@@ -173,7 +185,7 @@ async function withClient<Result> (transport: Transport, where: Where, work: (cl
 
 async function checkServer (client: Client, { user, database }: Where): Promise<void> {
   const { rows: [server] } = await client.query<{ version: number, isolation: string, read_only: string }>(
-    `select current_setting('server_version_num')::int as version, current_setting('default_transaction_isolation') as isolation,
+    `${UNBALANCED} select current_setting('server_version_num')::int as version, current_setting('default_transaction_isolation') as isolation,
             current_setting('transaction_read_only') as read_only`)
   if (server === undefined) return
   // A replica may be promoted, or the name may soon point elsewhere: that is worth waiting for.
@@ -182,10 +194,4 @@ async function checkServer (client: Client, { user, database }: Where): Promise<
   if (server.isolation !== 'read committed') {
     throw new StartError(`The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`)
   }
-}
-
-async function readInstallation (client: Client, schema: string): Promise<string> {
-  const { rows: [row] } = await client.query<{ id: string }>(`select id from ${escapeIdentifier(schema)}.installation`)
-  if (row === undefined) throw new StartError(`The schema "${schema}" has lost its installation id: put one row with a new random id into its table installation.`)
-  return row.id
 }

@@ -2,7 +2,9 @@
 import type { RecordDetail, Row, Token } from '../../core/record.ts'
 import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement } from './connections.ts'
+import { beginGeneration } from './binding.ts'
+import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { PROVEN } from './durable.ts'
 import { detailColumns, rowColumns, toDetail, toRow, type DetailColumns, type RowColumns } from './rows.ts'
 
 /** $1 id $2 key hash $3 route $4 state, null: any; $5 limit. */
@@ -42,7 +44,7 @@ const RESOLVE: Statement = {
          unknown_stage = null, unknown_code = null, question = null
     from lock_limit
    where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state = 'indeterminate'
-     and ($4::text <> 'released' or r.settled_at + r.quarantine_ms * interval '1 ms' <= statement_timestamp())
+     and ($4::text <> 'released' or r.settled_at + r.quarantine_ms * interval '1 ms' <= least(statement_timestamp(), ${BELIEVED}))
      and ($4::text <> 'released' or $14::int is null or (r.asked = $14 and r.absent_at is not null))
   returning ${rowColumns('r')}, r.route, r.request_id
 ), ${audited(schema, 10)}
@@ -58,7 +60,10 @@ export async function resolveRecord (session: Session, resolution: Resolution): 
   return changed === undefined ? refusal(session, token) : { kind: 'done', row: toRow(changed) }
 }
 
-/** Two leases: every copy of the answer outside the database ends at least one lease before its row. */
+/**
+ * Two leases: every copy of the answer outside the database ends at least one lease before its row. Those in Redis are of a
+ * generation that is over with this commit, whatever snapshot Redis comes back from.
+ */
 const EXPIRE: Statement = {
   name: 'expire',
   writes: true,
@@ -68,6 +73,8 @@ const EXPIRE: Statement = {
     from lock_limit
    where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state in ('completed', 'consumed', 'released')
   returning ${rowColumns('r')}, r.route, r.request_id
+), begun as (
+  ${beginGeneration(schema)} where exists (select from changed)
 ), ${audited(schema, 4)}
 select * from changed`
 }
@@ -81,9 +88,10 @@ export async function expireRecord (session: Session, token: Token, audit: Audit
 
 const REFUSED_LOOK: Statement = {
   name: 'refused_look',
-  writes: false,
-  text: (schema) => `select ${rowColumns('r')},
-       (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - clock_timestamp()) * 1000)::float8 as quarantine_left_ms
+  // A try before it may have done it, and nobody but this one knows.
+  writes: true,
+  text: (schema) => `select ${rowColumns('r')}, ${PROVEN},
+       (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - least(clock_timestamp(), ${BELIEVED})) * 1000)::float8 as quarantine_left_ms
   from ${schema}.records r where r.id = $1`
 }
 

@@ -2,7 +2,7 @@
 import type { ProbeNote } from '../../core/probe.ts'
 import type { DueProbe, ProbeOrder } from '../../ports.ts'
 import { lockLimit } from './claims.ts'
-import type { Session, Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './connections.ts'
 
 /**
  * Two gateways do not ask about the same record: whoever takes it up puts its next turn behind the time that he has for it.
@@ -14,7 +14,7 @@ const PROBE_TAKE: Statement = {
   text: (schema) => `with due as materialized (
   select id from ${schema}.records
    where state = 'indeterminate' and question is not null and coalesce(ask_at, settled_at) <= statement_timestamp()
-     and expires_at > statement_timestamp() and route = any ($1::text[])
+     and expires_at > least(statement_timestamp(), ${BELIEVED}) and route = any ($1::text[])
    order by coalesce(ask_at, settled_at)
    limit $2
      for no key update skip locked
@@ -24,8 +24,8 @@ update ${schema}.records r
   from due d where r.id = d.id
 returning r.id, r.owner, r.attempt, r.route, r.request_id, r.question, r.asked,
        (extract(epoch from clock_timestamp() - r.settled_at) * 1000)::float8 as unknown_ms,
-       (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - clock_timestamp()) * 1000)::float8 as quarantine_left_ms,
-       (extract(epoch from clock_timestamp() - r.absent_at) * 1000)::float8 as absent_ms`
+       (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - least(clock_timestamp(), ${BELIEVED})) * 1000)::float8 as quarantine_left_ms,
+       (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - r.absent_at) * 1000)::float8 as absent_ms`
 }
 
 interface Due {

@@ -2,23 +2,30 @@
  * The arbiter on Postgres: the lanes, and which connection each statement goes by. Opens nothing (open.ts) and says
  * nothing in SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
  */
+import type { MessageDetail } from '../../core/message.ts'
 import type { ProbeNote } from '../../core/probe.ts'
-import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
 import type { Standing } from '../../core/standing.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import { StoreUnavailable } from '../../errors.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, MessageStands, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
+import type { TimeSeen } from '../time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
-import { beatOnce } from './beat.ts'
-import { confirmClaims, insertClaims, lookAt, takeClaims, type TakeOrder } from './claims.ts'
+import { beatOnce, readTimeSeen, sweepGateways } from './beat.ts'
+import { confirmClaims, insertClaims, lookAt, lookDurably, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
+import { isDoubtful } from './durable.ts'
 import { provenRolledBack } from './faults.ts'
+import { Line } from './in-line.ts'
+import { lookAtMessages } from './inbox-accept.ts'
 import { PostgresInbox, type InboxPurposes } from './inbox.ts'
 import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
-import { renewLeases } from './renewals.ts'
-import { insertLost, lookAtOne, settleRows, type LostOrder } from './settles.ts'
-import { readStanding } from './standing.ts'
+import { PostgresRegistry } from './registry.ts'
+import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
+import { insertLost, lookAtRefused, settleRows, type LostOrder } from './settles.ts'
+import { StandingReader } from './standing.ts'
 import type { PostgresWakes } from './wakes.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
@@ -57,47 +64,66 @@ const ROUNDS_MAX = 3
 type Outcome<Result> = { readonly result: Result } | { readonly error: unknown }
 
 export class PostgresRecords implements RecordStore {
+  readonly #standing = new StandingReader()
   readonly name = 'postgres'
   readonly installation: string
   readonly marks: PostgresMarks
   readonly inbox: PostgresInbox
+  readonly registry: PostgresRegistry
   readonly wakes: PostgresWakes
   readonly #purposes: Purposes
   readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
   readonly #takes: Lane<TakeOrder, TakeResult>
   readonly #confirms: Lane<Claim, Outcome<ClaimResult>>
   readonly #looks: Lane<Buffer, Row | null>
-  readonly #renewals: Lane<Token, RenewResult>
+  /** On its own: a commit that hangs holds up no look that needs none. */
+  readonly #proofs: Lane<Buffer, Row | null>
+  readonly #renewals: Lane<Token, Renewal>
+  readonly #line: Line<Token>
   readonly #settles: Lane<Settlement, Outcome<SettleResult>>
   readonly #lost: Lane<LostOrder, SettleResult>
   #sweepFromMs = SWEEP_FROM_START
 
   constructor (installation: string, purposes: Purposes, wakes: PostgresWakes) {
-    const { claims, settles, renewals, marks } = purposes
+    const { claims, settles, renewals, marks, lines } = purposes
     this.installation = installation
     this.#purposes = purposes
     this.wakes = wakes
     this.marks = new PostgresMarks(marks, (limit) => this.#background('mark_sweep', (session) => sweepMarks(session, limit)))
     this.inbox = new PostgresInbox(purposes)
+    this.registry = new PostgresRegistry(purposes.background)
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
     this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })
     this.#takes = new Lane({ ...shared, name: 'takes', idOf: ({ claim }) => idText(claim), run: (batch) => claims.use('claim_take', (session) => takeAll(session, batch)) })
-    this.#looks = new Lane({ ...shared, name: 'looks', idOf: hex, run: (batch) => claims.use('claim_look', (session) => lookAtAll(session, batch)) })
+    this.#looks = new Lane({ ...shared, name: 'looks', idOf: hex, run: (batch) => claims.use('claim_look', async (session) => inOrder(batch, await lookAt(session, batch))) })
+    this.#proofs = new Lane({ ...shared, name: 'looks that write', idOf: hex, run: (batch) => claims.use('claim_look_durably', async (session) => inOrder(batch, await lookDurably(session, batch))) })
     this.#settles = new Lane({ ...shared, name: 'settles', batchesMax: SETTLE_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: ({ token }) => idText(token), bytesOf: answerBytes, batchBytesMax: SETTLE_BYTES_MAX, run: (batch) => settles.use('settle', (session) => settleAll(session, batch)) })
     this.#lost = new Lane({ ...shared, name: 'settles of lost rows', batchMax: 1, idOf: ({ claim }) => idText(claim), run: (batch) => settles.use('settle_lost', (session) => settleLostAll(session, batch)) })
-    this.#renewals = new Lane<Token, RenewResult>({ ...shared, name: 'renewals', batchMax: RENEWALS_MAX, idOf: idText, provenRolledBack: () => false, run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch)) })
+    this.#renewals = new Lane<Token, Renewal>({ ...shared, name: 'renewals', batchMax: RENEWALS_MAX, idOf: idText, provenRolledBack: () => false, run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch)) })
+    this.#line = new Line<Token>({ againMs: lines.lockTimeoutMs / 2, idOf: idText, wait: (tokens) => lines.use('renew_in_line', (session) => renewInLine(session, tokens)) })
   }
 
-  async insert (claim: Claim): Promise<ClaimResult> { return resultOf(await this.#inserts.push(claim)) }
+  async insert (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#inserts.push(claim))) }
 
-  async confirm (claim: Claim): Promise<ClaimResult> { return resultOf(await this.#confirms.push(claim)) }
+  async confirm (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#confirms.push(claim))) }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#takes.push({ seen, claim, mayRetry }) }
+  async take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+    const taken = await this.#takes.push({ seen, claim, mayRetry })
+    return taken.kind === 'message' ? this.#certainMessage(taken) : taken
+  }
 
-  look (id: Buffer): Promise<Row | null> { return this.#looks.push(id) }
+  async look (id: Buffer): Promise<Row | null> {
+    const row = await this.#looks.push(id)
+    return row !== null && mustBeProven(row) ? this.#prove(id) : row
+  }
 
-  renew (tokens: readonly Token[]): Promise<RenewResult[]> { return Promise.all(tokens.map((token) => this.#renewals.push(token))) }
+  /** What somebody holds locked is waited for behind this, for as long as it is asked for. */
+  async renew (tokens: readonly Token[]): Promise<RenewResult[]> {
+    const renewals = await Promise.all(tokens.map((token) => this.#renewals.push(token)))
+    this.#line.stand(tokens.filter((_, index) => renewals[index] === 'skipped'))
+    return renewals.map((renewal) => renewal === 'none' ? 'skipped' : renewal)
+  }
 
   async settle (settlement: Settlement): Promise<SettleResult> { return resultOf(await this.#settles.push(settlement)) }
 
@@ -107,7 +133,10 @@ export class PostgresRecords implements RecordStore {
 
   /** A full batch leaves a backlog, which the next one goes on with; after it everything is looked at again, for what was locked. */
   async sweep (limit: number): Promise<Swept[]> {
-    const { swept, latestMs } = await this.#background('sweep', (session) => sweepPast(session, limit, this.#sweepFromMs))
+    const { swept, latestMs } = await this.#background('sweep', async (session) => {
+      await sweepGateways(session, limit)
+      return sweepPast(session, limit, this.#sweepFromMs)
+    })
     const count = swept.reduce((sum, each) => sum + each.count, 0)
     this.#sweepFromMs = count < limit ? SWEEP_FROM_START : latestMs
     return swept
@@ -127,11 +156,33 @@ export class PostgresRecords implements RecordStore {
 
   beat (sign: SignOfLife): Promise<Beaten> { return this.#background('beat', (session) => beatOnce(session, sign)) }
 
+  /** The database's time, and the last one at which a gateway that found it right has given a sign of life. */
+  timeSeen (): Promise<TimeSeen> { return this.#background('time_seen', readTimeSeen) }
+
   /** What the server's settings leave of the promise, for sessions like the store's own. */
-  standing (): Promise<Standing> { return this.#background('standing', readStanding) }
+  standing (): Promise<Standing> { return this.#background('standing', async session => this.#standing.read(session)) }
 
   async close (): Promise<void> {
+    this.#line.close()
+    this.inbox.close()
     await Promise.all([this.wakes, ...Object.values<Connections>({ ...this.#purposes })].map((each) => each.close()))
+  }
+
+  async #certain (result: ClaimResult): Promise<ClaimResult> {
+    if (result.kind === 'message') return this.#certainMessage(result)
+    return result.kind === 'seen' && mustBeProven(result.row) ? { kind: 'seen', row: await found(this.#prove(result.row.id)) } : result
+  }
+
+  async #certainMessage (result: MessageStands): Promise<MessageStands> {
+    return isDoubtful(result.message) ? { kind: 'message', message: await found(this.inbox.look(result.message.id)) } : result
+  }
+
+  async #prove (id: Buffer): Promise<Row | null> {
+    try {
+      return await this.#proofs.push(id)
+    } catch (error) {
+      throw unseen(error)
+    }
   }
 
   #background<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {
@@ -160,13 +211,21 @@ async function claimAll (session: Session, claims: readonly Claim[], write: Writ
       for (const row of await lookAt(session, open.map(({ id }) => id))) outcomes.set(hex(row.id), { result: { kind: 'seen', row } })
       open = open.filter((claim) => !outcomes.has(idText(claim)))
       if (open.length === 0) break
+      for (const [id, message] of await lookAtMessages(session, open.map(({ id }) => id))) outcomes.set(id, { result: { kind: 'message', message } })
+      open = open.filter((claim) => !outcomes.has(idText(claim)))
+      if (open.length === 0) break
       if (round === ROUNDS_MAX) throw new Error('a row came and went between every insert and the look after it')
       open = await writeOnce(session, open, write, outcomes)
     }
   } catch (error) {
-    for (const claim of open) outcomes.set(idText(claim), { error })
+    for (const claim of open) outcomes.set(idText(claim), { error: unseen(error) })
   }
   return claims.map((claim) => outcomes.get(idText(claim)) ?? { error: new Error('a claim without an outcome') })
+}
+
+/** A row stood in the way of the insert, whatever became of the look at it: nobody may say that there is none. */
+function unseen (error: unknown): unknown {
+  return error instanceof StoreUnavailable ? new StoreUnavailable('postgres', 'claim_look', true, error, error.answered) : error
 }
 
 async function writeOnce (session: Session, claims: readonly Claim[], write: WriteClaims, outcomes: Map<string, Outcome<ClaimResult>>): Promise<readonly Claim[]> {
@@ -177,14 +236,32 @@ async function writeOnce (session: Session, claims: readonly Claim[], write: Wri
 
 async function takeAll (session: Session, orders: readonly TakeOrder[]): Promise<TakeResult[]> {
   const won = new Map((await takeClaims(session, orders)).map(({ id, attempt }) => [id, attempt]))
-  return orders.map(({ claim }) => {
+  const lost = orders.map(({ claim }) => claim.id).filter((id) => !won.has(hex(id)))
+  // One that breaks must not put in doubt what was won: whoever has lost without a word looks at the row again.
+  const messages = lost.length === 0 ? NO_MESSAGES : await lookAtMessages(session, lost).catch(() => NO_MESSAGES)
+  return orders.map(({ claim }): TakeResult => {
     const attempt = won.get(idText(claim))
-    return attempt === undefined ? { kind: 'lost' } : { kind: 'won', attempt }
+    if (attempt !== undefined) return { kind: 'won', attempt }
+    const message = messages.get(idText(claim))
+    return message === undefined ? { kind: 'lost' } : { kind: 'message', message }
   })
 }
 
-async function lookAtAll (session: Session, ids: readonly Buffer[]): Promise<Array<Row | null>> {
-  const rows = new Map((await lookAt(session, ids)).map((row) => [hex(row.id), row]))
+async function found<Found> (looking: Promise<Found | null>): Promise<Found> {
+  const seen = await looking
+  if (seen === null) throw new StoreUnavailable('postgres', 'claim_look', true, new Error('a row came and went'))
+  return seen
+}
+
+/** An answer would be given from it. Whatever else a row says ends in a write, or in asking again. */
+function mustBeProven (row: Row): boolean {
+  return (row.state === 'completed' || row.state === 'consumed') && !row.past && isDoubtful(row)
+}
+
+const NO_MESSAGES: ReadonlyMap<string, MessageDetail> = new Map()
+
+function inOrder (ids: readonly Buffer[], found: readonly Row[]): Array<Row | null> {
+  const rows = new Map(found.map((row) => [hex(row.id), row]))
   return ids.map((id) => rows.get(hex(id)) ?? null)
 }
 
@@ -192,14 +269,14 @@ async function settleAll (session: Session, settlements: readonly Settlement[]):
   const settled = await settleRows(session, settlements)
   const outcomes = new Map<string, Outcome<SettleResult>>(settled.map(({ id, keep_left_ms: keepLeftMs }) => [id, { result: { kind: 'settled', keepLeftMs } }]))
   const refused = settlements.map(({ token }) => token.id).filter((id) => !outcomes.has(hex(id)))
-  if (refused.length > 0) await lookAtRefused(session, refused, outcomes)
+  if (refused.length > 0) await noteRefused(session, refused, outcomes)
   return settlements.map(({ token }) => outcomes.get(idText(token)) ?? { result: { kind: 'refused', row: null } })
 }
 
 /** A refusal without its row says nothing: where the look fails, the settle is tried again like any that failed. */
-async function lookAtRefused (session: Session, ids: readonly Buffer[], outcomes: Map<string, Outcome<SettleResult>>): Promise<void> {
+async function noteRefused (session: Session, ids: readonly Buffer[], outcomes: Map<string, Outcome<SettleResult>>): Promise<void> {
   try {
-    for (const row of await lookAt(session, ids)) outcomes.set(hex(row.id), { result: { kind: 'refused', row } })
+    for (const row of await lookAtRefused(session, ids)) outcomes.set(hex(row.id), { result: { kind: 'refused', row } })
   } catch (error) {
     for (const id of ids) outcomes.set(hex(id), { error })
   }
@@ -210,7 +287,7 @@ async function settleLostAll (session: Session, orders: readonly LostOrder[]): P
   for (const order of orders) {
     const { token, keepMs } = order.settlement
     const inserted = await insertLost(session, order)
-    results.push(inserted ? { kind: 'settled', keepLeftMs: keepMs } : { kind: 'refused', row: await lookAtOne(session, token.id) })
+    results.push(inserted ? { kind: 'settled', keepLeftMs: keepMs } : { kind: 'refused', row: (await lookAtRefused(session, [token.id]))[0] ?? null })
   }
   return results
 }

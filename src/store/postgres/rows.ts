@@ -1,14 +1,15 @@
 /** A row's columns as every reader asks for them, and the shapes that come of it. A row that makes no sense is undecodable, never an error. */
 import { OWNER_BYTES, RECORD_STATES, type About, type RecordDetail, type RecordState, type Row, type UnknownReason } from '../../core/record.ts'
+import { BELIEVED } from './connections.ts'
 
 /**
  * Times relative and by the database's clock (P4): what takes something away is compared with statement_timestamp(),
- * which is old after a lock wait and so the cautious one.
+ * which is old after a lock wait and so the cautious one, and no further than the gateway believes it.
  */
 export function rowColumns (table: string): string {
   return `${table}.id, ${table}.state, ${table}.owner, ${table}.attempt, ${table}.fp_alg, ${table}.fingerprint, ${table}.settled_by, ${table}.lease_ms,
-       ${table}.state = 'claimed' and ${table}.lease_until <= statement_timestamp() as lapsed,
-       coalesce(${table}.expires_at <= statement_timestamp(), false) as past,
+       ${table}.state = 'claimed' and ${table}.lease_until <= least(statement_timestamp(), ${BELIEVED}) as lapsed,
+       coalesce(${table}.expires_at <= least(statement_timestamp(), ${BELIEVED}), false) as past,
        (extract(epoch from clock_timestamp() - ${table}.claimed_at) * 1000)::float8 as age_ms,
        (extract(epoch from ${table}.lease_until - clock_timestamp()) * 1000)::float8 as lease_left_ms,
        (extract(epoch from ${table}.expires_at - clock_timestamp()) * 1000)::float8 as keep_left_ms,

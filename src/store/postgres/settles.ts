@@ -4,8 +4,9 @@
  */
 import type { Claim, Row, Settlement } from '../../core/record.ts'
 import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
-import { lockLimit, lookAt } from './claims.ts'
+import { lockLimit, lookAt, lookDurably } from './claims.ts'
 import type { Session, Statement } from './connections.ts'
+import { isDoubtful } from './durable.ts'
 
 /** `id` as hex. */
 export interface Settled { readonly id: string, readonly keep_left_ms: number }
@@ -16,14 +17,15 @@ const SETTLE: Statement = {
   idsAsText: true,
   text: (schema) => `with ${lockLimit(11)}, want as materialized (
   select * from unnest($1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::bytea[], $8::bytea[],
-                       $9::text[], $10::text[])
-           as w (id, owner, attempt, outcome, keep_ms, status, headers, body, unknown_stage, unknown_code)
+                       $9::text[], $10::text[], $12::bytea[])
+           as w (id, owner, attempt, outcome, keep_ms, status, headers, body, unknown_stage, unknown_code, question)
    cross join lock_limit
 ), held as materialized (
   select r.id from ${schema}.records r join want w on w.id = r.id
    where r.owner = w.owner and r.attempt = w.attempt
      and (r.state = 'claimed'
           or (r.state = 'indeterminate' and w.outcome <> 'indeterminate')
+          or (r.state = 'consumed' and r.settled_by = 'owner' and w.outcome = 'indeterminate')
           or (r.state = 'released' and r.settled_by in ('probe', 'operator') and w.outcome in ('completed', 'consumed')))
    order by r.id
      for no key update of r
@@ -33,7 +35,7 @@ update ${schema}.records r
        expires_at = clock_timestamp() + w.keep_ms * interval '1 ms',
        status = w.status, headers = w.headers, body = w.body,
        unknown_stage = w.unknown_stage, unknown_code = w.unknown_code,
-       question = case when w.outcome = 'indeterminate' then r.question end
+       question = case when w.outcome = 'indeterminate' then coalesce(w.question, r.question) end
   from want w, held h
  where r.id = h.id and w.id = h.id
 returning r.id, (extract(epoch from r.expires_at - clock_timestamp()) * 1000)::float8 as keep_left_ms`
@@ -52,7 +54,8 @@ export async function settleRows (session: Session, settlements: readonly Settle
     byteas(settlements.map(({ body }) => body)),
     texts(settlements.map(({ reason }) => reason?.stage ?? null)),
     texts(settlements.map(({ reason }) => reason?.code ?? null)),
-    session.lockTimeout
+    session.lockTimeout,
+    byteas(settlements.map(({ question }) => question ?? null))
   ])
 }
 
@@ -108,6 +111,10 @@ export async function databaseSeconds (session: Session): Promise<number> {
   return row?.seconds ?? 0
 }
 
-export async function lookAtOne (session: Session, id: Buffer): Promise<Row | null> {
-  return (await lookAt(session, [id]))[0] ?? null
+/** What stands in the way of settles: its own outcome says that it was stored, another's that it is fenced. Neither may be undone. */
+export async function lookAtRefused (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
+  const rows = await lookAt(session, ids)
+  const doubtful = rows.filter(isDoubtful)
+  if (doubtful.length === 0) return rows
+  return [...rows.filter((row) => !isDoubtful(row)), ...await lookDurably(session, doubtful.map(({ id }) => id))]
 }

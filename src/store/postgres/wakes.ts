@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { Client, escapeIdentifier, type ClientConfig } from 'pg'
 import type { Cancel, InboxWakes, Log, Meter } from '../../ports.ts'
+import { UNBALANCED } from './connections.ts'
 
 export interface PostgresWakesOptions {
   readonly connection: Pick<ClientConfig, 'connectionString' | 'ssl' | 'application_name'>
@@ -28,8 +29,8 @@ const POOLED_RETRY_MS = 600_000
 /** Tells our own words from the others'. */
 const NAME_BYTES = 8
 
-const BACKEND = 'select pg_catalog.pg_backend_pid() as pid'
-const NOTIFY = 'select pg_catalog.pg_notify($1, $2)'
+const BACKEND = `${UNBALANCED} select pg_catalog.pg_backend_pid() as pid`
+const NOTIFY = `${UNBALANCED} select pg_catalog.pg_notify($1, $2)`
 
 /** Whoever speaks for the server here has another number for this session than the server itself: it is not ours alone. */
 class SharedSession extends Error {}

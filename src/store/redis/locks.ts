@@ -8,8 +8,11 @@ import type { FilterPlan } from '../marks.ts'
 import type { Write } from './batches.ts'
 import type { ServerSays } from './client.ts'
 import { RedisFilter, RedisMarks } from './marks.ts'
+import type { MarkWay } from './marks.ts'
+import { RedisMirror } from './mirror.ts'
 import { NOBODY_WOKEN } from './server.ts'
-import { decodeValue, encodeLock, encodeValue } from './value.ts'
+import { CLEAR } from './scripts.ts'
+import { beginningOfCopy, decodeValue, encodeLock, encodeValue } from './value.ts'
 import { Wakes } from './wakes.ts'
 import { wayTo } from './way.ts'
 import type { Way } from './way.ts'
@@ -21,6 +24,8 @@ export interface RedisOptions extends RedisAt {
   readonly installation: string
   /** How long, at most, a copy of a settled answer stands, and its bytes as they are written. */
   readonly copies: { readonly ttlMs: number, readonly bytesMax: number }
+  /** A gateway: nothing is used before its mirror says that this Redis is this database's alone. */
+  readonly mirrored?: boolean
   readonly commandTimeoutMs?: number
   /** Hears what a server that answers says of itself; of the nodes of a cluster, what any of them says. */
   readonly onServer?: (server: ServerSays) => void
@@ -46,15 +51,23 @@ export class RedisLocks implements LockStore {
   readonly #wakes: Wakes
   /** Of mode drop, by the same connections and breakers. */
   readonly marks: RedisMarks
+  readonly mirror: RedisMirror | undefined
+  /** What of the way marks take, while it may be used. */
+  readonly #markWay: MarkWay = { available: () => this.available(), call: async (calling) => this.#way.call(calling) }
+  #broken = false
+  #stranger = false
   #toldDeaf = false
   #closed = false
 
   constructor (options: RedisOptions) {
-    const { prefix, installation, log = SILENT, commandTimeoutMs = COMMAND_MS_MAX } = options
+    const { prefix, installation, log = SILENT, commandTimeoutMs = COMMAND_MS_MAX, meter } = options
+    const tell = () => { meter?.breaker(this.#broken || this.#stranger) }
     this.#options = options
     this.#prefix = `${prefix}:${installation}`
-    this.#way = wayTo({ ...options, keyPrefix: this.#prefix, commandTimeoutMs, log })
-    this.marks = new RedisMarks(this.#way, this.#prefix)
+    const breaker = (broken: boolean) => { this.#broken = broken; tell() }
+    this.#way = wayTo({ ...options, keyPrefix: this.#prefix, commandTimeoutMs, log, meter: meter && { store: (...told) => { meter.store(...told) }, breaker } })
+    this.mirror = options.mirrored === true ? new RedisMirror({ way: this.#way, prefix: this.#prefix, log, onChange: (stranger) => { this.#stranger = stranger; tell() } }) : undefined
+    this.marks = new RedisMarks(this.#markWay, this.#prefix)
     this.#wakes = new Wakes({ connect: () => this.#way.subscribe(), standsWithinMs: SUBSCRIBED_WITHIN_MS, onForbidden: (error) => { this.#deaf(error, log) } })
   }
 
@@ -87,6 +100,11 @@ export class RedisLocks implements LockStore {
     await this.#push({ kind: 'record', key: this.#key(id), owner, value: null, endsAtMs: 0, endsAtWallMs: 0 })
   }
 
+  async clear (id: Buffer, generation: number): Promise<void> {
+    const key = this.#key(id)
+    if (this.available()) await this.#way.call({ operation: 'clear', key, keys: [key], script: CLEAR, values: [beginningOfCopy(generation)] })
+  }
+
   async forget (id: Buffer): Promise<boolean> {
     return this.available() && this.#way.forget(this.#key(id))
   }
@@ -99,15 +117,16 @@ export class RedisLocks implements LockStore {
     return this.#wakes.watch(this.#channel(id), onWake, !this.available())
   }
 
-  filter (plan: FilterPlan): RedisFilter { return new RedisFilter(this.#way, this.#prefix, plan) }
+  filter (plan: FilterPlan): RedisFilter { return new RedisFilter(this.#markWay, this.#prefix, plan) }
 
-  available (): boolean { return !this.#closed && this.#way.available() }
+  available (): boolean { return !this.#closed && this.mirror?.open !== false && this.#way.available() }
 
   async close (): Promise<void> {
     // The last copies, for whoever asks elsewhere.
     const endsAtMs = performance.now() + (this.#options.commandTimeoutMs ?? COMMAND_MS_MAX)
     while (this.available() && !this.#way.idle() && performance.now() < endsAtMs) await sleep(CLOSING_LOOK_MS)
     this.#closed = true
+    this.mirror?.close()
     this.#wakes.close()
     this.#way.close()
   }

@@ -11,6 +11,9 @@ import { whole } from './batches.ts'
 import type { Calling } from './batches.ts'
 import type { Way } from './way.ts'
 
+/** What of the way a mark takes. */
+export type MarkWay = Pick<Way, 'call' | 'available'>
+
 /** KEYS[1] the mark. ARGV: its kind (R running, D done), token, milliseconds to live. 0: mine; 1: somebody's, running; 2: done. */
 const MARK = `
 local value = redis.call('SET', KEYS[1], ARGV[1] .. ARGV[2], 'PX', ARGV[3], 'NX', 'GET')
@@ -60,7 +63,7 @@ end
 return seen and 1 or 0
 `
 
-async function ask (way: Way, calling: Calling): Promise<number> {
+async function ask (way: MarkWay, calling: Calling): Promise<number> {
   const available = way.available()
   const reply = available ? await way.call(calling) : undefined
   if (typeof reply === 'number') return reply
@@ -69,10 +72,10 @@ async function ask (way: Way, calling: Calling): Promise<number> {
 
 export class RedisMarks implements MarkStore {
   readonly name = 'redis'
-  readonly #way: Way
+  readonly #way: MarkWay
   readonly #prefix: string
 
-  constructor (way: Way, prefix: string) {
+  constructor (way: MarkWay, prefix: string) {
     this.#way = way
     this.#prefix = prefix
   }
@@ -100,13 +103,13 @@ export class RedisMarks implements MarkStore {
 /** A filter of another size or window is another pair of keys: their bits mean nothing to each other. */
 export class RedisFilter implements MarkStore {
   readonly name = 'bloom'
-  readonly #way: Way
+  readonly #way: MarkWay
   readonly #geometry: Geometry
   readonly #windowMs: number
   /** In one slot, for the braces. */
   readonly #keys: readonly [string, string]
 
-  constructor (way: Way, prefix: string, { route, windowMs, ...size }: FilterPlan) {
+  constructor (way: MarkWay, prefix: string, { route, windowMs, ...size }: FilterPlan) {
     this.#way = way
     this.#geometry = geometryOf(size)
     this.#windowMs = windowMs

@@ -63,3 +63,9 @@ for i, key in ipairs(KEYS) do
 end
 return renewed
 `
+
+/** KEYS[1] the record. ARGV[1] how every copy of a generation begins: such a one is deleted, and nothing else. */
+export const CLEAR = `
+if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+`

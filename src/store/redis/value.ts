@@ -7,15 +7,23 @@ import { OWNER_BYTES, type Answer, type Fingerprint } from '../../core/record.ts
 import type { Copy, Lock, LockValue, UnsettledCopy } from '../../ports.ts'
 
 const LOCK = 0x4c // L
-const COPY = 0x43 // C
+const COPY = 0x47 // G: of a generation
+/** As releases wrote them that knew of no generation, and whose gateways may still serve beside this one: read, never written. */
+const COPY_BEFORE = 0x43 // C
 const UNSETTLED = 0x55 // U
 
 /** Behind kind and owner: a lock's moment. */
 const LOCK_PREFIX_BYTES = 1 + OWNER_BYTES + 8
 /** Behind all else: the attempt, where the claim is known to have been acknowledged. */
 const ATTEMPT_BYTES = 4
+/** Kind, generation: what the script that clears looks at. */
+const COPY_BEGINNING_BYTES = 1 + 8
+/** Then state, attempt, end, the row's lease. */
+const COPY_PREFIX_BYTES = COPY_BEGINNING_BYTES + 1 + 4 + 8 + 8
 /** Kind, state, attempt, end. */
-const COPY_PREFIX_BYTES = 1 + 1 + 4 + 8
+const COPY_BEFORE_PREFIX_BYTES = 1 + 1 + 4 + 8
+/** Of a copy that names none: before every other. */
+const NO_GENERATION = 0
 /** Kind, owner, attempt, retention. */
 const UNSETTLED_PREFIX_BYTES = 1 + OWNER_BYTES + 4 + 8
 /** Algorithm and length in front of every fingerprint. */
@@ -35,6 +43,7 @@ export function decodeValue (bytes: Buffer): LockValue | null {
   switch (bytes[0]) {
     case LOCK: return decodeLock(bytes)
     case COPY: return decodeCopy(bytes)
+    case COPY_BEFORE: return decodeCopyBefore(bytes)
     case UNSETTLED: return decodeUnsettled(bytes)
     default: return null
   }
@@ -62,20 +71,37 @@ function decodeLock (bytes: Buffer): LockValue | null {
   return { kind: 'lock', lock: { owner: ownerOf(bytes), fingerprint: rest.fingerprint, lockedAtMs, ...granted } }
 }
 
-function encodeCopy ({ state, attempt, fingerprint, answer, expiresAtMs }: Copy): Buffer {
-  const prefix = Buffer.alloc(COPY_PREFIX_BYTES)
-  prefix[0] = COPY
-  prefix.writeUInt8(STATES.indexOf(state), 1)
-  prefix.writeUInt32BE(attempt, 2)
-  prefix.writeDoubleBE(expiresAtMs, 6)
-  return Buffer.concat([prefix, encodeFingerprint(fingerprint), encodeAnswer(answer)])
+function encodeCopy ({ state, attempt, fingerprint, answer, expiresAtMs, leaseMs, generation }: Copy): Buffer {
+  const prefix = Buffer.alloc(COPY_PREFIX_BYTES - COPY_BEGINNING_BYTES)
+  prefix.writeUInt8(STATES.indexOf(state), 0)
+  prefix.writeUInt32BE(attempt, 1)
+  prefix.writeDoubleBE(expiresAtMs, 5)
+  prefix.writeDoubleBE(leaseMs, 13)
+  return Buffer.concat([beginningOfCopy(generation), prefix, encodeFingerprint(fingerprint), encodeAnswer(answer)])
+}
+
+/** How every copy of this generation begins. */
+export function beginningOfCopy (generation: number): Buffer {
+  if (generation === NO_GENERATION) return Buffer.from([COPY_BEFORE])
+  const beginning = Buffer.alloc(COPY_BEGINNING_BYTES)
+  beginning[0] = COPY
+  beginning.writeDoubleBE(generation, 1)
+  return beginning
 }
 
 function decodeCopy (bytes: Buffer): LockValue | null {
   const rest = decodeRest(bytes, COPY_PREFIX_BYTES)
+  const at = COPY_BEGINNING_BYTES
+  const state = STATES[bytes[at] ?? STATES.length]
+  if (rest === null || state === undefined) return null
+  return { kind: 'copy', copy: { state, generation: bytes.readDoubleBE(1), attempt: bytes.readUInt32BE(at + 1), expiresAtMs: bytes.readDoubleBE(at + 5), leaseMs: bytes.readDoubleBE(at + 13), ...rest } }
+}
+
+function decodeCopyBefore (bytes: Buffer): LockValue | null {
+  const rest = decodeRest(bytes, COPY_BEFORE_PREFIX_BYTES)
   const state = STATES[bytes[1] ?? STATES.length]
   if (rest === null || state === undefined) return null
-  return { kind: 'copy', copy: { state, attempt: bytes.readUInt32BE(2), expiresAtMs: bytes.readDoubleBE(6), ...rest } }
+  return { kind: 'copy', copy: { state, generation: NO_GENERATION, attempt: bytes.readUInt32BE(2), expiresAtMs: bytes.readDoubleBE(6), leaseMs: 0, ...rest } }
 }
 
 function encodeUnsettled ({ owner, attempt, fingerprint, keepMs, answer }: UnsettledCopy): Buffer {

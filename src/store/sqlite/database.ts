@@ -5,14 +5,16 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { Ledger } from '../ledger.ts'
-import { beatIn } from './beat.ts'
+import { refuseEarlier } from '../time-seen.ts'
+import { beatIn, beginGeneration, timeSeenIn } from './beat.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
 import { MarkTable } from './marks.ts'
 import { SqliteTable } from './table.ts'
 import type { Call, InboxCall, WorkerStart } from './wire.ts'
-import type { Lapsed, Recovered } from '../../ports.ts'
+import type { Token } from '../../core/record.ts'
+import type { AuditEntry, Lapsed, OperatorResult, Recovered } from '../../ports.ts'
 
 /** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
 const BUSY_TIMEOUT_MS = 2_000
@@ -37,10 +39,11 @@ export class Database {
   constructor ({ file, nowMs, exclusive }: WorkerStart) {
     try {
       this.connection = connect(file, nowMs)
+      if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
       this.#table = new SqliteTable(this.connection)
-      this.#ledger = new Ledger(this.#table)
-      this.#marks = new MarkTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
+      this.#ledger = new Ledger(this.#table, (id, now) => this.#inbox.look(id, now))
+      this.#marks = new MarkTable(this.connection)
       this.installation = installationOf(this.connection)
       const { lapsed, recovered } = exclusive ? this.#endTheDead(nowMs) : NOBODY
       this.lapsedAtStart = lapsed
@@ -52,9 +55,11 @@ export class Database {
 
   /**
    * One result per call, in their order. Throws Faulted: rejected (rolled back, one call's content) or unavailable, which
-   * is in doubt only if the commit itself failed, for then its frames may or may not be in the log.
+   * is in doubt only if the commit itself failed, for then its frames may or may not be in the log. `believedMs`: by more than
+   * this of the clock nothing is over.
    */
-  run (calls: readonly Call[], nowMs: number): unknown[] {
+  run (calls: readonly Call[], nowMs: number, believedMs = Infinity): unknown[] {
+    for (const each of [this.#ledger, this.#marks, this.#inbox]) each.believedMs = believedMs
     const operation = calls[0]?.op ?? 'nothing'
     if (calls.every(({ op }) => READS.has(op))) return this.#attempt(operation, false, () => calls.map(call => this.#perform(call, nowMs)))
     const results = this.#attempt(operation, false, () => {
@@ -101,14 +106,20 @@ export class Database {
       case 'unresolved': return this.#ledger.unresolved(nowMs)
       case 'list': return this.#ledger.list(call.filter, nowMs)
       case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
-      case 'expire': return this.#ledger.expire(call.token, call.audit, nowMs)
-      case 'beat': return beatIn(this.connection, nowMs)
+      case 'expire': return this.#expire(call.token, call.audit, nowMs)
+      case 'beat': return beatIn(this.connection, call.sign, nowMs)
       case 'mark': return this.#marks.mark(call, nowMs)
       case 'markDone': return this.#marks.put({ ...call, done: true }, nowMs)
       case 'markRemove': return this.#marks.remove(call)
       case 'markSweep': return this.#marks.sweep(call.limit, nowMs)
       default: return this.#performInbox(call, nowMs)
     }
+  }
+
+  #expire (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
+    const result = this.#ledger.expire(token, audit, nowMs)
+    if (result.kind === 'done') beginGeneration(this.connection, nowMs)
+    return result
   }
 
   #performInbox (call: InboxCall, nowMs: number): unknown {

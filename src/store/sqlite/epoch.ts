@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { EPOCH_ATTEMPTS, RESTORED_REASON, type EpochOrder, type EpochResult, type OutdatedState, type RestoredMessages } from '../../core/epoch.ts'
+import { beginGeneration } from './beat.ts'
 import { Database } from './database.ts'
 import { openDirectory } from './directory.ts'
 import { errorOf, Faulted } from './faults.ts'
@@ -34,6 +35,7 @@ function bump (connection: DatabaseSync, { who, why, dryRun }: EpochOrder, nowMs
     const [claimed, released] = [outdate(connection, 'claimed', nowMs), outdate(connection, 'released', nowMs)]
     const messages = reopenMessages(connection, nowMs)
     const epoch = Number(connection.prepare('update installation set epoch = epoch + 1 returning epoch').get()?.epoch)
+    beginGeneration(connection, nowMs)
     connection.prepare('insert into epochs (epoch, at, claimed, released, held, again, who, why) values (?, ?, ?, ?, ?, ?, ?, ?)').run(epoch, nowMs, claimed, released, messages.held, messages.again, who, why)
     connection.exec(dryRun ? 'rollback' : 'commit')
     return { kind: 'bumped', epoch, claimed, released, messages }

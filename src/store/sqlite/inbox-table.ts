@@ -77,6 +77,12 @@ const gone = 'delete from workers where owner = ?'
 
 const noOne = 'delete from workers'
 
+/** Dead or held, it holds up its group until an operator retries or discards it: whatever its row says, it does not end by itself. */
+const STOPS_ITS_GROUP = '(blocks and group_id is not null and state in (\'dead\', \'held\'))'
+
+/** It has a time all the same, which is put off: no sweep reads it again before then. */
+const putOff = `update messages set expires_at = ? + max(dead_keep_ms, 3600000) where expires_at <= ? and ${STOPS_ITS_GROUP}`
+
 const sweep = 'delete from messages where number in (select number from messages where expires_at <= ? order by expires_at limit ?) returning group_id, blocks'
 
 const sweepWorkers = 'delete from workers where alive_until < ?'
@@ -90,6 +96,8 @@ const ALL = -1
 const DEAD_FOR_MS = 3_600_000
 
 export class InboxTable {
+  /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
+  believedMs = Infinity
   readonly #database: DatabaseSync
   readonly #prepared = new Map<string, StatementSync>()
 
@@ -156,7 +164,7 @@ export class InboxTable {
   }
 
   recover (limit: number, nowMs: number): Recovered {
-    const found = this.#prepare(lost).all(nowMs, limit)
+    const found = this.#prepare(lost).all(this.#over(nowMs), limit)
     for (const columns of found) {
       const state = columns.holds === 1 ? 'held' : 'waiting'
       this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
@@ -192,20 +200,25 @@ export class InboxTable {
   }
 
   sweep (limit: number, nowMs: number): number {
-    const swept = this.#prepare(sweep).all(nowMs, limit)
+    this.#prepare(putOff).run(nowMs, this.#over(nowMs))
+    const swept = this.#prepare(sweep).all(this.#over(nowMs), limit)
     for (const { group_id: group, blocks } of swept) if (blocks === 1) this.#call(group, nowMs)
-    this.#prepare(sweepWorkers).run(nowMs - DEAD_FOR_MS)
+    this.#prepare(sweepWorkers).run(this.#over(nowMs) - DEAD_FOR_MS)
     return swept.length
+  }
+
+  #over (nowMs: number): number {
+    return Math.min(nowMs, this.believedMs)
   }
 
   /** What stands there, and counts: what is past makes room. */
   #standing (id: Buffer, nowMs: number): Columns | null {
     const found = this.#prepare(find).get(id)
-    return found === undefined || isPast(found, nowMs) ? null : found
+    return found === undefined || isPast(found, this.#over(nowMs)) ? null : found
   }
 
   #isRecorded ({ id, underClaim }: Arrival, nowMs: number): boolean {
-    return underClaim === undefined && this.#prepare(isRecorded).get(id, nowMs) !== undefined
+    return underClaim === undefined && this.#prepare(isRecorded).get(id, this.#over(nowMs)) !== undefined
   }
 
   #put ({ id, underClaim = 1, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
@@ -252,7 +265,7 @@ export class InboxTable {
       token,
       route: columns.route as string,
       tries: columns.tries as number,
-      ageMs: nowMs - ((columns.retried_at ?? columns.received_at) as number),
+      ageMs: this.#over(nowMs) - ((columns.retried_at ?? columns.received_at) as number),
       lastError: columns.error as string | null,
       requestId: columns.request_id as string,
       request: { method: columns.method as string, target: bytesOf(columns.target).toString('latin1'), headers, body: bytesOf(columns.body) }
@@ -271,10 +284,10 @@ export class InboxTable {
 
   #matching ({ id, keyHash, route, state, olderMs, limit }: MessageFilter, nowMs: number, states?: readonly string[]): Columns[] {
     const wanted = Object.entries({ id, key_hash: keyHash, route, state }).filter((entry): entry is [string, Buffer | string] => entry[1] !== undefined)
-    const conditions = ['(expires_at is null or expires_at > ?)', 'received_at <= ?', ...wanted.map(([column]) => `${column} = ?`), ...states === undefined ? [] : ['state in (select value from json_each(?))']]
+    const conditions = [`(expires_at is null or expires_at > ? or ${STOPS_ITS_GROUP})`, 'received_at <= ?', ...wanted.map(([column]) => `${column} = ?`), ...states === undefined ? [] : ['state in (select value from json_each(?))']]
     // Of any age is also what was accepted before the clock was put back.
     const until = olderMs === undefined ? Number.MAX_SAFE_INTEGER : nowMs - olderMs
-    const values: SQLInputValue[] = [nowMs, until, ...wanted.map(([, value]) => value), ...states === undefined ? [] : [JSON.stringify(states)]]
+    const values: SQLInputValue[] = [this.#over(nowMs), until, ...wanted.map(([, value]) => value), ...states === undefined ? [] : [JSON.stringify(states)]]
     return this.#prepare(`select * from messages where ${conditions.join(' and ')} order by number limit ?`).all(...values, limit)
   }
 
@@ -290,8 +303,12 @@ interface Due { readonly number: number, readonly due_at: number, readonly bytes
 
 const NOTHING = new Uint8Array(0)
 
-function isPast ({ expires_at: expiresAt }: Columns, nowMs: number): boolean {
-  return expiresAt !== null && (expiresAt as number) <= nowMs
+function isPast (columns: Columns, nowMs: number): boolean {
+  return columns.expires_at !== null && (columns.expires_at as number) <= nowMs && !stopsItsGroup(columns)
+}
+
+function stopsItsGroup ({ blocks, group_id: group, state }: Columns): boolean {
+  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')
 }
 
 function isOtherRequest (found: Columns, { fingerprint }: Arrival): boolean {
@@ -320,7 +337,7 @@ function detailOf (columns: Columns): MessageDetail {
     receivedAtMs: columns.received_at as number,
     dueAtMs: columns.due_at as number | null,
     settledAtMs: columns.settled_at as number | null,
-    expiresAtMs: columns.expires_at as number | null,
+    expiresAtMs: stopsItsGroup(columns) ? null : columns.expires_at as number | null,
     status: columns.status as number | null,
     error: columns.error as string | null,
     answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer))

@@ -57,12 +57,12 @@ export class Link {
   get ended (): Error | null { return this.#ended }
 
   /** One batch, one transaction; one result per call. Bounded by who sends: the store's lanes. */
-  send (calls: readonly Call[], nowMs: number): Promise<unknown[]> {
+  send (calls: readonly Call[], nowMs: number, believedMs: number | null = null): Promise<unknown[]> {
     const operation = calls[0]?.op ?? 'nothing'
     if (this.#ended !== null) return Promise.reject(new StoreUnavailable('sqlite', operation, false, this.#ended))
     const number = ++this.#sent
     return new Promise((resolve, reject) => {
-      this.#post({ kind: 'batch', number, nowMs, calls })
+      this.#post({ kind: 'batch', number, nowMs, believedMs, calls })
       this.#waiting.set(number, { operation, resolve, reject })
     })
   }

@@ -7,6 +7,8 @@ type MarkOf<Op extends MarkCall['op']> = Extract<MarkCall, { readonly op: Op }>
 
 /** Inside the transaction that the worker holds; nobody else writes meanwhile. */
 export class MarkTable {
+  /** What is believed of the clock: no mark is over by more than this. Unix milliseconds. */
+  believedMs = Infinity
   readonly #find: StatementSync
   readonly #put: StatementSync
   readonly #remove: StatementSync
@@ -22,7 +24,7 @@ export class MarkTable {
   }
 
   mark (call: MarkOf<'mark'>, nowMs: number): MarkResult {
-    const found = this.#find.get(call.id, nowMs)
+    const found = this.#find.get(call.id, Math.min(nowMs, this.believedMs))
     const mine = found !== undefined && call.token.equals(found.token as Uint8Array)
     if (found !== undefined && !mine) return found.done === 1 ? 'done' : 'running'
     if (found?.done !== 1) this.put(call, nowMs)
@@ -40,7 +42,7 @@ export class MarkTable {
   }
 
   sweep (limit: number, nowMs: number): number {
-    return Number(this.#sweep.run(nowMs, limit).changes)
+    return Number(this.#sweep.run(Math.min(nowMs, this.believedMs), limit).changes)
   }
 
   /** No other gateway lives here: whoever forwarded these is dead, and their senders' retries go through. */

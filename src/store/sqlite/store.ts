@@ -23,7 +23,7 @@ import { openLink, type Link, type Opened } from './link.ts'
 import { SqliteMarks } from './marks.ts'
 import type { Call, MarkWrite, MessageCall } from './wire.ts'
 import type { ProbeNote } from '../../core/probe.ts'
-import type { Claim, RecordDetail, Row, Settlement, Token } from '../../core/record.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
 import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 
 export interface SqliteOptions {
@@ -33,8 +33,12 @@ export interface SqliteOptions {
   readonly exclusive: boolean
   /** Unix milliseconds; leases and expiry count on it. The process's wall clock unless given. */
   readonly nowMs?: () => number
+  /** How far that clock is believed. null, or absent: as it is. */
+  readonly believedMs?: () => number | null
   readonly meter?: Pick<Meter, 'store'>
 }
+
+interface ClockOfStore { readonly nowMs: () => number, readonly believedMs: () => number | null }
 
 type ClaimCall = Extract<Call, { op: 'insert' | 'take' | 'confirm' }>
 type SettleCall = Extract<Call, { op: 'settle' | 'settleLost' }>
@@ -53,10 +57,10 @@ const SINGLE_MAX = 256
 
 /** Rejects with StartError, one sentence that says what to do. */
 export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> {
-  const { dataDir, exclusive, nowMs = Date.now } = options
+  const { dataDir, exclusive, nowMs = Date.now, believedMs = () => null } = options
   const directory = openDirectory(dataDir, exclusive)
   try {
-    return new SqliteStore(await openLink({ file: directory.file, nowMs: nowMs(), exclusive }), directory, nowMs, options.meter)
+    return new SqliteStore(await openLink({ file: directory.file, nowMs: nowMs(), exclusive }), directory, { nowMs, believedMs }, options.meter)
   } catch (error) {
     directory.release()
     throw error
@@ -75,7 +79,7 @@ export class SqliteStore implements RecordStore {
   readonly wakes = NO_WAKES
   readonly #link: Link
   readonly #directory: Directory
-  readonly #nowMs: () => number
+  readonly #clock: ClockOfStore
   readonly #meter: Pick<Meter, 'store'> | undefined
   readonly #claims: Lane<ClaimCall, unknown>
   readonly #settles: Lane<SettleCall, unknown>
@@ -84,13 +88,13 @@ export class SqliteStore implements RecordStore {
   #singles = 0
   #closing: Promise<void> | null = null
 
-  constructor ({ link, installation, lapsed, recovered }: Opened, directory: Directory, nowMs: () => number, meter: Pick<Meter, 'store'> | undefined) {
+  constructor ({ link, installation, lapsed, recovered }: Opened, directory: Directory, clock: ClockOfStore, meter: Pick<Meter, 'store'> | undefined) {
     this.#link = link
     this.#directory = directory
     this.installation = installation
     this.lapsedAtStart = lapsed
     this.recoveredAtStart = recovered
-    this.#nowMs = nowMs
+    this.#clock = clock
     this.#meter = meter
     this.#claims = this.#lane('claims', call => call.claim.id)
     this.#settles = this.#lane('settles', call => call.settlement.token.id, call => call.settlement.body?.length ?? 0)
@@ -111,7 +115,7 @@ export class SqliteStore implements RecordStore {
     return this.#combined(this.#claims, { op: 'insert', claim })
   }
 
-  take (seen: Token, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+  take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
     return this.#combined(this.#claims, { op: 'take', seen, claim, mayRetry })
   }
 
@@ -232,7 +236,7 @@ export class SqliteStore implements RecordStore {
     const began = performance.now()
     let ok = false
     try {
-      const results = await this.#link.send(calls, this.#nowMs())
+      const results = await this.#link.send(calls, this.#clock.nowMs(), this.#clock.believedMs())
       ok = true
       return results
     } finally {

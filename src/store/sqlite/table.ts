@@ -106,8 +106,8 @@ export class SqliteTable implements Table {
     return [...counts].map(([state, count]) => ({ state, count }))
   }
 
-  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number): Stored[] {
-    return this.#prepare(due).all(nowMs, nowMs, JSON.stringify(routes), limit).map(storedOf)
+  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): Stored[] {
+    return this.#prepare(due).all(nowMs, overMs, JSON.stringify(routes), limit).map(storedOf)
   }
 
   unresolved (nowMs: number): Unresolved {

@@ -5,14 +5,14 @@
 import type { Fault } from './faults.ts'
 import type { DeliveryToken, NewMessage } from '../../core/message.ts'
 import type { ProbeNote } from '../../core/probe.ts'
-import type { Claim, Settlement, Token } from '../../core/record.ts'
+import type { Claim, Seen, Settlement, Token } from '../../core/record.ts'
 import type { LapseRows } from '../ledger.ts'
 import type { FateColumns } from '../message-fate.ts'
 import type { AuditEntry, Lapsed, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Recovered, Resolution, SignOfLife, TakeMessages } from '../../ports.ts'
 
 export type Call =
   | { readonly op: 'insert', readonly claim: Claim }
-  | { readonly op: 'take', readonly seen: Token, readonly claim: Claim, readonly mayRetry: boolean }
+  | { readonly op: 'take', readonly seen: Seen, readonly claim: Claim, readonly mayRetry: boolean }
   | { readonly op: 'confirm', readonly claim: Claim }
   | { readonly op: 'look', readonly id: Buffer }
   | { readonly op: 'renew', readonly tokens: readonly Token[] }
@@ -71,6 +71,8 @@ export interface Batch {
   readonly number: number
   /** The store's clock for the whole batch. */
   readonly nowMs: number
+  /** By more of it than this nothing is over; null: as the clock says. */
+  readonly believedMs: number | null
   readonly calls: readonly Call[]
 }
 

@@ -41,9 +41,9 @@ function work (database: Database, port: MessagePort, first: ToWorker, answer: (
   port.close()
 }
 
-function run (database: Database, { number, calls, nowMs }: Batch): FromWorker {
+function run (database: Database, { number, calls, nowMs, believedMs }: Batch): FromWorker {
   try {
-    return { kind: 'results', number, results: database.run(calls, nowMs) }
+    return { kind: 'results', number, results: database.run(calls, nowMs, believedMs ?? undefined) }
   } catch (error) {
     return { kind: 'fault', number, fault: carried(error) }
   }

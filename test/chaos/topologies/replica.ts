@@ -1,16 +1,19 @@
 /** A primary with a synchronous standby, which is promoted when the primary is killed; the run goes on with a new standby. */
 import { startPair } from '../../harness/replication.ts'
 import type { Pair } from '../../harness/replication.ts'
+import { query } from '../../harness/postgres.ts'
 import type { PostgresServer } from '../../harness/postgres.ts'
 import { startRedis } from '../../harness/redis.ts'
 import { pause } from '../stores.ts'
 import type { Topology } from './topology.ts'
 
+const CANCEL_WAITS = 'select pg_cancel_backend(pid) from pg_stat_activity where wait_event = \'SyncRep\''
+const CANCEL_EVERY_MS = 50
 const NO_DISK = 'the servers of this topology share a disk'
 
 export const REPLICA: Topology = {
   what: 'a Postgres with a synchronous standby that is promoted when it is killed, and one Redis',
-  own: ['postgres-promote', 'postgres-standby-stall', 'postgres-standby-stall-promote'],
+  own: ['postgres-promote', 'postgres-forget-cancelled', 'postgres-standby-stall', 'postgres-standby-stall-promote'],
   without: { 'postgres-disk-full': NO_DISK },
   start: async () => {
     const [pair, redis] = await Promise.all([startPair({ synchronous: true }), startRedis()])
@@ -41,6 +44,14 @@ export const REPLICA: Topology = {
         'postgres-promote': async ({ forMs }) => {
           await pair.killPrimary()
           await pause(forMs)
+          await pair.promote()
+          await pair.rebuild()
+        },
+        // Commits that nobody has acknowledged are seen by everybody, and then the promotion loses them.
+        'postgres-forget-cancelled': async ({ forMs }) => {
+          pair.holdStream()
+          for (const endsAt = performance.now() + forMs; performance.now() < endsAt; await pause(CANCEL_EVERY_MS)) await query(pair.primary().url, CANCEL_WAITS)
+          await pair.killPrimary()
           await pair.promote()
           await pair.rebuild()
         }

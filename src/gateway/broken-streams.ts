@@ -1,0 +1,70 @@
+/**
+ * A stream is settled by its head before its first byte goes out (E5): executed, and not kept. When the upstream then breaks it
+ * off, nobody knows any more whether the work was done, and the owner takes its tombstone back: indeterminate, by the
+ * same compare-and-set on owner and attempt as every settle, so that whoever has the record since is not touched. Whether a
+ * client is there, has left, or was told something has no part in it.
+ */
+import type { Settlement, UnknownReason } from '../core/record.ts'
+import type { UpstreamResult } from '../ports.ts'
+import type { Execution } from './execution.ts'
+import type { Gateway } from './gateway.ts'
+import { noteIndeterminate, RETRY_FIRST_MS, RETRY_LONGEST_MS } from './settling.ts'
+import type { Told } from './settling.ts'
+
+interface Tombstone { readonly told: Told, readonly id: Buffer, readonly correction: Settlement }
+
+type Stream = Extract<UpstreamResult, { kind: 'stream' }>
+
+/** Once the tombstone is acknowledged. A stream may last for hours, and a drain does not wait for it. */
+export function watchStream (gateway: Gateway, execution: Execution, { status, over }: Stream): void {
+  const { visit: { id, name, route, requestId }, attempt, question, token } = execution
+  // Nothing more of the execution is held meanwhile: its request may be large.
+  watch(gateway, over, status, { told: { visit: { name, route, requestId }, attempt, question }, id, correction: { token, outcome: 'indeterminate', keepMs: route.idempotency.unknownRetentionMs, status, headers: null, body: null, reason: null, question } })
+}
+
+function watch (gateway: Gateway, over: Promise<string | null>, status: number, tombstone: Tombstone): void {
+  void over.then(code => {
+    // A process that ends breaks its streams off itself.
+    if (code !== null && !gateway.stopped) gateway.background(takeBack(gateway, tombstone, { stage: 'during', code }, status))
+  })
+}
+
+async function takeBack (gateway: Gateway, { told, id, correction }: Tombstone, reason: UnknownReason, status: number): Promise<void> {
+  noteIndeterminate(gateway, told, reason, status)
+  // Nobody is shown the tombstone from memory while the correction is written.
+  await forget(gateway, id, told)
+  if (!await write(gateway, told, { ...correction, reason })) return
+  await forget(gateway, id, told)
+  if (told.question !== null) gateway.onQuestion()
+  gateway.world.locks.wake(id)
+  // A look from before the correction may still come out with the tombstone that it saw, for as long as a claim may take.
+  await gateway.pause(gateway.world.claimWithinMs)
+  await forget(gateway, id, told)
+}
+
+/** Whatever stands in Redis: if it is a lock by now, the row decides. */
+async function forget (gateway: Gateway, id: Buffer, { visit }: Told): Promise<void> {
+  gateway.recent.forget(visit.name)
+  await gateway.world.locks.forget(id)
+}
+
+/** true: the record says so now. Goes on for as long as the process lives. */
+async function write (gateway: Gateway, { visit: { name, route } }: Told, correction: Settlement): Promise<boolean> {
+  const { records, meter, log } = gateway.world
+  for (let pauseMs = RETRY_FIRST_MS; !gateway.stopped; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
+    try {
+      const result = await records.settle(correction)
+      if (result.kind === 'settled') return true
+      const { row } = result
+      // The reply of an earlier try was lost.
+      const mine = row !== null && row.state === 'indeterminate' && row.owner.equals(correction.token.owner) && row.attempt === correction.token.attempt
+      if (!mine) log.warn({ record: name, route: route.name, state: row?.state ?? 'none' }, 'an answer broke off, and its record is not ours any more')
+      return mine
+    } catch (error) {
+      meter.settleRetried(route.name)
+      log.warn({ record: name, route: route.name, outcome: correction.outcome, error: error instanceof Error ? error.message : String(error) }, 'an answer broke off, and its record still calls it executed; trying again')
+      await gateway.pause(pauseMs)
+    }
+  }
+  return false
+}

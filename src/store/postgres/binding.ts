@@ -1,0 +1,102 @@
+/**
+ * Whose installation id this is. Keys in Redis carry it (P2), and every copy of the database carries it too: so its row names
+ * the database that it was drawn for, and whoever begins to serve from another one draws an id of its own. A copy of a whole
+ * server shares that name; the beats of its gateways tell it apart (store/redis/mirror.ts).
+ */
+import { escapeIdentifier, type ClientBase } from 'pg'
+import { StartError } from '../../errors.ts'
+import type { Log } from '../../ports.ts'
+import { UNBALANCED } from './connections.ts'
+
+/** As core/generation.ts has it. */
+export const NEXT_GENERATION = 'generation = greatest(generation + 1, floor(extract(epoch from clock_timestamp()) * 1000)::bigint)'
+
+/** Of the copies in Redis (ports.ts). */
+export const beginGeneration = (schema: string): string => `update ${schema}.installation set ${NEXT_GENERATION}`
+
+/** A gateway that lives gives a sign every few seconds, at the longest lease too: none for so long, and nobody serves from here. */
+const LIVES_WITHIN = '1 minute'
+
+/** [system identifier, database, schema]; a part that this user may not be told is null. */
+type Place = readonly [string | null, string, string]
+
+interface Installation { readonly id: string, readonly bound_to: string | null, /** A gateway lives. */ readonly served: boolean }
+
+const LOOK = (schema: string): string => `${UNBALANCED} select i.id, i.bound_to, exists (select from ${schema}.gateways where seen_at > clock_timestamp() - interval '${LIVES_WITHIN}') as served
+  from ${schema}.installation i`
+
+/** What a command asks, and a test: the id as it stands. */
+export async function readInstallation (client: ClientBase, schemaName: string): Promise<string> {
+  const { rows: [row] } = await client.query<Installation>(`${UNBALANCED} select id from ${escapeIdentifier(schemaName)}.installation`)
+  return known(row, schemaName).id
+}
+
+/**
+ * What a gateway does that begins to serve: its id is this database's, and a generation begins if nobody else lives. Where there
+ * is nothing to write, nothing is: a start beside others waits for no commit.
+ */
+export async function bindInstallation (client: ClientBase, schemaName: string, log: Log): Promise<string> {
+  const schema = escapeIdentifier(schemaName)
+  const here = await placeOf(client, schemaName)
+  const { rows: [row] } = await client.query<Installation>(LOOK(schema))
+  const { id, bound_to: boundTo, served } = known(row, schemaName)
+  if (served && boundTo !== null && isSame(placeIn(boundTo), here)) return id
+  await client.query('begin')
+  try {
+    const bound = await bind(client, schemaName, here, log)
+    await client.query('commit')
+    return bound
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+/** The row is locked: of many that start at once one writes, and the others find it written. */
+async function bind (client: ClientBase, schemaName: string, here: Place, log: Log): Promise<string> {
+  const schema = escapeIdentifier(schemaName)
+  const { rows: [row] } = await client.query<Installation>(`${LOOK(schema)} for update of i`)
+  const { id, bound_to: boundTo, served } = known(row, schemaName)
+  const mine = boundTo === null || isSame(placeIn(boundTo), here)
+  if (!served || !mine) await client.query(beginGeneration(schema))
+  if (mine && boundTo !== null) return id
+  const { rows: [drawn] } = await client.query<Installation>(`update ${schema}.installation set bound_to = $1${mine ? '' : ', id = gen_random_uuid()::text'} returning id`, [JSON.stringify(here)])
+  const { id: bound } = known(drawn, schemaName)
+  if (!mine) tellRedrawn(log, id, bound, boundTo, here)
+  return bound
+}
+
+/**
+ * The identifier is drawn by initdb: a dump has another one where it is restored, a copy of the data directory the same. Everybody
+ * may ask for it, unless somebody has revoked that; then name and schema alone tell databases of one server apart.
+ */
+async function placeOf (client: ClientBase, schemaName: string): Promise<Place> {
+  const { rows: [place] } = await client.query<{ may: boolean, database: string }>(`${UNBALANCED} select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as may, current_database() as database`)
+  const { rows: [control] } = place?.may === true ? await client.query<{ system: string }>(`${UNBALANCED} select system_identifier::text as system from pg_catalog.pg_control_system()`) : { rows: [] }
+  return [control?.system ?? null, place?.database ?? '', schemaName]
+}
+
+/** A part that is not known here or was not known then says nothing. */
+function isSame ([system, database, schema]: Place, here: Place): boolean {
+  return database === here[1] && schema === here[2] && (system === here[0] || system === null || here[0] === null)
+}
+
+/** Written by this function's neighbours only; whatever else stands there is no place that anybody serves from. */
+function placeIn (text: string): Place {
+  try {
+    const [system, database, schema] = JSON.parse(text) as unknown[]
+    return [typeof system === 'string' ? system : null, String(database), String(schema)]
+  } catch {
+    return [null, text, '']
+  }
+}
+
+function tellRedrawn (log: Log, was: string, is: string, from: string | null, here: Place): void {
+  log.warn({ installation: is, was, from, here: JSON.stringify(here) },
+    'this database is a copy of another one, or has moved: it gets an installation id of its own, so that the two share nothing in Redis; locks, copies and marks there begin empty')
+}
+
+function known <Found> (row: Found | undefined, schemaName: string): Found {
+  if (row === undefined) throw new StartError(`The schema "${schemaName}" has lost its installation id: put one row with a new random id into its table installation.`)
+  return row
+}

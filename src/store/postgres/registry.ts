@@ -1,0 +1,106 @@
+/**
+ * What gateways tell each other of their routes (registry-port.ts). An acceptance and a claim that overlap in time do not see
+ * each other: so who executes registers behind a barrier, and nobody accepts beside it without a claim. The barrier is a
+ * lock that every acceptance has had since before it looked (inbox-accept.ts), until its commit; reads, and so a backup, do not
+ * hold it up.
+ */
+import { LIVES_MS } from '../../core/aspects.ts'
+import type { DifferingRoute, Registering, Registry } from '../../ports.ts'
+import { booleans, texts } from './arrays.ts'
+import type { Connections, Session, Statement, Values } from './connections.ts'
+import { provenRolledBack } from './faults.ts'
+
+const write = (name: string, text: (schema: string) => string): Statement => ({ name, writes: true, text })
+
+const BEGIN = write('register_begin', () => 'begin')
+const COMMIT = write('register_commit', () => 'commit')
+const ROLLBACK = write('register_rollback', () => 'rollback')
+
+/** For this transaction only. */
+const LIMIT = write('register_limit', () => 'select set_config(\'lock_timeout\', $1, true)')
+
+/** Acceptances that come behind it wait for it: so long, and not longer, is what `barrierMs` says. */
+const BARRIER = write('register_barrier', (schema) => `lock table ${schema}.gateway_routes in exclusive mode`)
+
+/** Registrations of gateways that are long gone are taken away by those that come. */
+const LONG_GONE_MS = 24 * LIVES_MS
+
+const REGISTER = write('register', (schema) => `with gone as (
+  delete from ${schema}.gateway_routes r using ${schema}.gateways g
+   where g.id = r.gateway and (g.seen_at < statement_timestamp() - interval '${LONG_GONE_MS} ms' or (r.gateway = $1 and r.route <> all ($3::text[])))
+), lives as (
+  insert into ${schema}.gateways as g (id, instance, beat, seen_at) values ($1, $2, 0, clock_timestamp())
+  on conflict (id) do update set seen_at = clock_timestamp()
+)
+insert into ${schema}.gateway_routes as r (gateway, route, executes, policy)
+select $1, w.route, w.executes, w.policy::jsonb from unnest($3::text[], $4::bool[], $5::text[]) as w (route, executes, policy)
+on conflict (route, gateway) do update set executes = excluded.executes, policy = excluded.policy
+ where (r.executes, r.policy) is distinct from (excluded.executes, excluded.policy)`)
+
+const WITHDRAW = write('register_withdraw', (schema) => `delete from ${schema}.gateway_routes where gateway = $1`)
+
+const REGISTERED: Statement = {
+  name: 'registered',
+  writes: false,
+  text: (schema) => `select exists (select from ${schema}.gateway_routes where gateway = $1) as is`
+}
+
+/** Signs of life come every few seconds: who has been silent for a minute differs from nobody. */
+const TELLS_MS = 60_000
+/** More say no more than these. */
+const DIFFERING_MAX = 1_000
+
+const DIFFERING: Statement = {
+  name: 'differing',
+  writes: false,
+  text: (schema) => `select encode(t.gateway, 'hex') as gateway, g.instance, t.route, t.policy
+  from ${schema}.gateway_routes m
+  join ${schema}.gateway_routes t on t.route = m.route and t.gateway <> m.gateway and t.policy <> m.policy
+  join ${schema}.gateways g on g.id = t.gateway and g.seen_at > statement_timestamp() - interval '${TELLS_MS} ms'
+ where m.gateway = $1
+ order by t.route, g.instance
+ limit ${DIFFERING_MAX}`
+}
+
+export class PostgresRegistry implements Registry {
+  readonly name = 'postgres'
+  readonly #background: Connections
+
+  constructor (background: Connections) {
+    this.#background = background
+  }
+
+  register (order: Registering): Promise<void> {
+    return this.#background.use('register', async (session) => {
+      try {
+        await registerOnce(session, order)
+      } catch (error) {
+        // The server has said no: this connection goes on. Any other error has ended it, and the transaction with it.
+        if (provenRolledBack(error)) await session.run(ROLLBACK, [])
+        throw error
+      }
+    })
+  }
+
+  async registered (gateway: Buffer): Promise<boolean> {
+    const [row] = await this.#background.use('registered', (session) => session.run<{ is: boolean }>(REGISTERED, [gateway]))
+    return row?.is === true
+  }
+
+  differing (gateway: Buffer): Promise<DifferingRoute[]> {
+    return this.#background.use('differing', (session) => session.run<DifferingRoute>(DIFFERING, [gateway]))
+  }
+
+  async withdraw (gateway: Buffer): Promise<void> {
+    await this.#background.use('withdraw', (session) => session.run(WITHDRAW, [gateway]))
+  }
+}
+
+async function registerOnce (session: Session, { gateway, instance, routes, barrierMs }: Registering): Promise<void> {
+  const values: Values = [gateway, instance, texts(routes.map(({ route }) => route)), booleans(routes.map(({ executes }) => executes)), texts(routes.map(({ policy }) => JSON.stringify(policy)))]
+  await session.run(BEGIN, [])
+  await session.run(LIMIT, [barrierMs === null ? session.lockTimeout : `${barrierMs}ms`])
+  if (barrierMs !== null) await session.run(BARRIER, [])
+  await session.run(REGISTER, values)
+  await session.run(COMMIT, [])
+}

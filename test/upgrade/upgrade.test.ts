@@ -1,0 +1,44 @@
+/**
+ * Upgrades from the release before, as operators do them: one gateway after the other, under load, with records, messages
+ * and marks in every state; and back, where the migrations say that it may be gone back.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { startServers } from '../e2e/world.ts'
+import type { Servers } from '../e2e/world.ts'
+import { needs } from '../harness/needs.ts'
+import { play } from './play.ts'
+import { mayGoBack, releaseBefore, TREE } from './release.ts'
+import type { Release } from './release.ts'
+import type { Stores } from './world.ts'
+
+/** All three at once: most of an upgrade is waiting for drains and leases. */
+describe('an upgrade from the release before, and back', { concurrency: true }, () => {
+  const earlier = releaseBefore()
+
+  describe('on Postgres', { concurrency: true, ...needs('postgres', 'redis') }, () => {
+    let servers: Servers
+    before(async () => { servers = await startServers() })
+    after(async () => { await servers.stop() })
+
+    test('with Redis: nothing is executed twice, nothing is lost, and no client sees it', async t => {
+      await assertUpgrades(t, servers, earlier)
+    })
+
+    test('without Redis: nothing is executed twice, nothing is lost, and no client sees it', async t => {
+      await assertUpgrades(t, { postgres: servers.postgres, redis: null }, earlier)
+    })
+  })
+
+  test('on the embedded store: nothing is executed twice, nothing is lost, and no client sees it', async t => {
+    await assertUpgrades(t, { postgres: null, redis: null }, earlier)
+  })
+})
+
+async function assertUpgrades (t: TestContext, stores: Stores, earlier: Release): Promise<void> {
+  const back = mayGoBack(earlier, TREE, stores.postgres === null ? 'sqlite' : 'postgres') ? [earlier] : []
+  const { findings, counts } = await play(t, { stores, releases: [earlier, TREE, ...back] })
+  t.diagnostic(counts)
+  assert.deepEqual(findings, [])
+}

@@ -1,0 +1,138 @@
+/**
+ * The gateways of a play: seats behind a balancer, each on its two ports, on which one release after the other takes place;
+ * with the stores under them and the upstream behind.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { startProcess, bareEnv } from '../harness/process-gateway.ts'
+import type { ProcessGateway } from '../harness/process-gateway.ts'
+import { makeDirectory } from '../harness/directory.ts'
+import { freePort } from '../harness/ports.ts'
+import type { PostgresServer } from '../harness/postgres.ts'
+import type { RedisServer } from '../harness/redis.ts'
+import { Balancer } from '../e2e/balancer.ts'
+import type { Answered, Ask } from '../e2e/balancer.ts'
+import { Book } from './book.ts'
+import { configOf, DRAIN_DELAY_MS } from './config.ts'
+import type { Release } from './release.ts'
+
+/** A test, or whatever else has an end. */
+export interface Ending { after: (end: () => Promise<void>) => void }
+
+/** Postgres, with Redis or without; or, for neither, the embedded store: then there is one gateway. */
+export interface Stores { readonly postgres: PostgresServer | null, readonly redis: RedisServer | null }
+
+export interface World {
+  readonly ending: Ending
+  readonly book: Book
+  readonly balancer: Balancer
+  readonly ask: (ask: Ask) => Promise<Answered>
+  readonly seats: readonly Seat[]
+  /** The stores that may keep marks. */
+  readonly markStores: readonly string[]
+  readonly isEmbedded: boolean
+}
+
+const BALANCER = { pollEveryMs: 100, freshMs: DRAIN_DELAY_MS / 2 }
+
+export async function startWorld (ending: Ending, stores: Stores, release: Release): Promise<World> {
+  const book = await Book.open()
+  ending.after(async () => { await book.close() })
+  const database = await stores.postgres?.createDatabase('upgrade') ?? null
+  const redis = stores.redis?.url ?? null
+  const seats: Seat[] = []
+  for (let number = 0; number < (database === null ? 1 : 2); number++) {
+    const ports = { port: await freePort(), adminPort: await freePort() }
+    seats.push(new Seat(ending, ports, configOf({ database, redis, upstream: book.url, ...ports })))
+  }
+  await Promise.all(seats.map(async seat => seat.start(release)))
+  const balancer = new Balancer(seats, BALANCER)
+  ending.after(async () => balancer.stop())
+  for (const seat of seats) await balancer.ready(seat)
+  return { ending, book, balancer, ask: async ask => asked(balancer, ask), seats, markStores: ['database', ...redis === null ? [] : ['redis']], isEmbedded: database === null }
+}
+
+/** Of an event whose mark is in Redis alone. */
+const ASKED_MAX = 10
+const ASKED_AGAIN_MS = 100
+
+/**
+ * Once; but Redis, where it alone has the marks, has a fraction of a second to answer before an event is refused unsent
+ * (docs/drop.md), and a busy machine may take that long: such an event is asked for again.
+ */
+async function asked (balancer: Balancer, ask: Ask): Promise<Answered> {
+  for (let time = 1; ; time++) {
+    const answer = await balancer.ask(ask)
+    if (ask.path !== '/drop-redis/things' || time === ASKED_MAX || codeOf(answer) !== 'store-unavailable') return answer
+    await new Promise(resolve => { setTimeout(resolve, ASKED_AGAIN_MS) })
+  }
+}
+
+export class Seat {
+  readonly url: string
+  readonly adminUrl: string
+  readonly #ending: Ending
+  readonly #files: readonly string[]
+  #release: Release | null = null
+  #process: ProcessGateway | null = null
+
+  constructor (ending: Ending, { port, adminPort }: { readonly port: number, readonly adminPort: number }, config: string) {
+    this.#ending = ending
+    this.url = `http://127.0.0.1:${port}`
+    this.adminUrl = `http://127.0.0.1:${adminPort}`
+    const directory = makeDirectory('seat')
+    ending.after(async () => { directory.remove() })
+    const file = join(directory.path, 'onceway.yaml')
+    writeFileSync(file, config)
+    this.#files = ['--config', file, '--data-dir', join(directory.path, 'store')]
+  }
+
+  async start (release: Release): Promise<void> {
+    this.#release = release
+    this.#process = await startProcess(this.#ending, { main: release.main, args: this.#files, env: release.env })
+  }
+
+  async kill (): Promise<void> {
+    this.#process?.signal('SIGKILL')
+    await this.#process?.exited
+  }
+
+  /** As an orchestrator does it. Throws unless it drains and ends with 0. */
+  async terminate (): Promise<void> {
+    this.#process?.signal('SIGTERM')
+    const ended = await this.#process?.exited
+    if (ended !== 0) throw new Error(`${this.#release?.name} should have drained and ended with 0 after SIGTERM, and: ${ended}\n${this.#process?.output()}`)
+  }
+
+  /** `onceway …` of the release that runs here, beside it. */
+  async command (...args: readonly string[]): Promise<void> {
+    const { main, env } = this.#release as Release
+    const child = spawn(process.execPath, [main, ...args, ...this.#files], { env: { ...bareEnv(), ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+    let said = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { said += chunk.toString() })
+    const [code] = await once(child, 'close') as [number | null]
+    if (code !== 0) throw new Error(`onceway ${args.join(' ')} ended with ${code}: ${said}`)
+  }
+}
+
+/** What an answer is for a client: everything of it but what tells a replay from an original, and this connection's own. */
+export function printOf ({ status, headers, body }: Answered): string {
+  const kept = Object.entries(headers).filter(([name]) => !NOT_THE_UPSTREAMS.has(name)).toSorted(([one], [other]) => one < other ? -1 : 1)
+  return JSON.stringify([status, kept, body.toString('base64')])
+}
+
+const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotent-replayed', 'idempotency-expires', 'x-request-id', 'date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+
+/** In a few words, for a finding. */
+export function saidBy ({ status, headers, body }: Answered): string {
+  return `${status} ${String(headers['idempotency-status'] ?? '')} ${body.toString().slice(0, 160)}`
+}
+
+export function codeOf ({ headers, body }: Answered): string | null {
+  if (headers['content-type'] !== 'application/problem+json') return null
+  return String((JSON.parse(body.toString()) as { readonly code?: unknown }).code)
+}
+
+export type { Answered, Ask }
