@@ -25,6 +25,7 @@ import type { Port } from '../harness/crashing.ts'
 import type { History, Rules, Told } from '../harness/history.ts'
 import { Timeline } from '../harness/timeline.ts'
 import { carriedBy, SimulatedArbiter } from './arbiter.ts'
+import type { Believed } from './arbiter.ts'
 import { Books } from './books.ts'
 import { Chance } from './chance.ts'
 import { Clients, isFinal } from './clients.ts'
@@ -74,6 +75,8 @@ const RENEWAL_SHARE = 1 / 6
 const REDIS_PATIENCE_MS = 200
 /** What follows the last answer, faults and all. */
 const AFTERWARDS_MS = 1_500
+/** Between two tries to reach the arbiter at start. */
+const MEETS_AGAIN_MS = 1_000
 /** Between two looks whether all is over. */
 const LOOK_MS = 500
 /** Settle time on top of the upstream's (E2). */
@@ -127,7 +130,7 @@ class Simulation {
     this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), doubtful: () => this.#doubtful() })
     this.#living = new Living(schedule, this.#timeline, this.#seats)
     const records = watched(this.#arbiter.records, this.#owners, this.#keeper.note, () => this.#timeline.nowMs, this.#settled)
-    this.#records = carriedBy(this.#arbiter, { ...records, lapse: async order => this.#lapse(records, order) })
+    this.#records = { ...records, lapse: async order => this.#lapse(records, order) }
     this.#redis = new SimulatedRedis(this.#timeline)
     this.#books = new Books({ chance: new Chance(seed, BOOKS_STREAM), lagMaxMs: schedule.lagMaxMs, workMaxMs: upstreamTimeoutMs, begunAtMs: record => this.#begunAtMs(record) })
     this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#behaviour(turn), this.#books)
@@ -138,6 +141,7 @@ class Simulation {
   async run (): Promise<Run> {
     const { machines, clients, faults, operator } = this.#schedule
     machines.forEach((_, number) => { this.#seats[number] = this.#start(number) })
+    await this.#timeline.pass(() => this.#seats.every(({ serves }) => serves), MEETS_AGAIN_MS)
     for (const { trigger, action } of faults) if (trigger.kind === 'time') this.#timeline.after(trigger.atMs, () => { if (!this.#calm) this.#faults.act(action) })
     const operating = this.#operator()
     for (const act of operator) {
@@ -174,6 +178,7 @@ class Simulation {
     const machine = machines[number]
     if (machine === undefined) throw new RangeError(`there is no machine ${number}`)
     const name = `gateway-${number}-${++this.#processes}`
+    const clock: { believedMs: Believed } = { believedMs: () => null }
     const process = new SimulatedProcess({
       name,
       gateway: number,
@@ -183,7 +188,7 @@ class Simulation {
       chance: new Chance(seed, PROCESS_STREAM + this.#processes),
       network: this.#network,
       director: this.#director,
-      records: this.#records,
+      records: carriedBy(this.#arbiter, this.#records, () => clock.believedMs()),
       hangs: () => this.#arbiter.hampered,
       locks: redis ? this.#redis : NO_LOCKS,
       inbox: this.#arbiter.inbox,
@@ -204,7 +209,8 @@ class Simulation {
       claimWithinMs,
       copyTtlMs
     })
-    for (const service of [heartbeat, sweeper, reconciler]) service(seat.gateway).start()
+    clock.believedMs = seat.gateway.arbiterClock.believedMs
+    void this.#meet(seat)
     return seat
   }
 
@@ -218,12 +224,27 @@ class Simulation {
       process,
       gateway,
       route: this.#routeOf(variant),
+      serves: false,
       become: next => {
         gateway.become({ ...this.#configured(next), limits: fixed.limits })
         seat.route = this.#routeOf(next)
       }
     }
     return seat
+  }
+
+  /** As stores.ts: it reads the arbiter's clock before it serves anybody. */
+  async #meet (seat: Seat): Promise<void> {
+    const { gateway, process } = seat
+    while (process.alive && !seat.serves) {
+      try {
+        await gateway.arbiterClock.beat(process.records)
+        seat.serves = true
+      } catch {
+        await this.#timeline.sleep(MEETS_AGAIN_MS)
+      }
+    }
+    if (process.alive) for (const service of [heartbeat, sweeper, reconciler]) service(gateway).start()
   }
 
   #routeOf (variant: number): GuardedRoute {
@@ -301,10 +322,19 @@ class Simulation {
     const leaseMs = Math.max(policy.leaseMs, ...variants.map(variant => variant.leaseMs ?? 0))
     // A clock that was set back lets every lease last so much longer.
     const backMs = faults.reduce((sum, { action }) => action.kind === 'step' ? sum + Math.max(0, -action.byMs) : sum, 0)
-    await this.#timeline.pass(() => !this.#arbiter.hampered && this.#seats.every(({ process, gateway }) => process.alive && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
+    await this.#timeline.pass(() => !this.#arbiter.hampered && this.#seats.every(({ process, gateway, serves }) => process.alive && serves && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
+    this.#confirmTime()
     await this.#timeline.pass(() => false, backMs + leaseMs + LOOK_MS + this.#network.lateMs())
     const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs + 2 * longestLeaseMs + (this.#route.idempotency.unknown === 'probe' ? ASKED_WITHIN_MS : 0)
     while (this.#timeline.nowMs < endsAtMs && (await this.#isBusy())) await this.#timeline.pass(() => false, LOOK_MS)
+  }
+
+  /** By the operator's word all that was kept before the clock stepped may end. */
+  #confirmTime (): void {
+    const { faults } = this.#schedule
+    if (!faults.some(({ action }) => action.kind === 'step' && action.byMs > 0)) return
+    this.#arbiter.confirmTime()
+    for (const record of this.#keeper.latest.keys()) this.#keeper.note({ kind: 'deleted', atMs: this.#timeline.nowMs, record })
   }
 
   async #isBusy (): Promise<boolean> {
