@@ -52,6 +52,8 @@ export class SimulatedArbiter {
   #inbox: MemoryInbox
   #log: Array<Write<RecordStore>> = []
   #aheadMs = 0
+  /** Ahead, and nobody has said that it is right. */
+  stepped = false
   /** How far the clock is believed by whoever calls just now. */
   #believedMs: Believed = NOTHING_BELIEVED
   #words = new ClockWords()
@@ -89,11 +91,13 @@ export class SimulatedArbiter {
 
   step (byMs: number): void {
     this.#aheadMs += byMs
+    this.stepped ||= byMs > 0
   }
 
   /** An operator says that the time is right: what it calls over is over. */
   confirmTime (): void {
     this.#words.confirm()
+    this.stepped = false
   }
 
   hang ({ forMs, shows, promoted }: Hang): void {

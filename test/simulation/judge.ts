@@ -15,14 +15,16 @@ export interface Wrong {
 }
 
 /** `done`: executions that the upstream has really done. `wronged`: who lived and lost his lease. */
-export function wrongsOf (schedule: Schedule, { history, done, accepted, wronged, trouble }: Omit<Run, 'reach'>): Wrong[] {
+export function wrongsOf (schedule: Schedule, { history, done, accepted, wronged, trouble, reach }: Run): Wrong[] {
+  // Whoever starts behind a step of the arbiter's clock that nobody who lives has found yet takes the time as it is.
+  if (reach.turns.has('clock stepped, and nobody knew')) return trouble.map(detail => ({ rule: 'trouble', detail }))
   return [
     ...violationsOf(history).map(({ invariant, detail }) => ({ rule: invariant, detail })),
     ...staleReplays(history).map(({ detail }) => ({ rule: 'P10', detail })),
     ...unknownUnsent(schedule, history),
     ...doneTwice(schedule, history, done),
     ...pagesKept(schedule, history),
-    ...executedAndAccepted(history, accepted),
+    ...executedAndAccepted(schedule, history, accepted),
     ...wronged.map(detail => ({ rule: 'E2b', detail })),
     ...trouble.map(detail => ({ rule: 'trouble', detail }))
   ]
@@ -52,13 +54,14 @@ function pagesKept ({ policy }: Schedule, { events }: History): Wrong[] {
   })
 }
 
-/** N5: what was accepted is delivered some day. It was not executed in that life, unless that freed its key. */
-function executedAndAccepted (history: History, accepted: ReadonlySet<string>): Wrong[] {
+/** N5: what was accepted is delivered some day. It was not executed in that life, unless it may be sent again. */
+function executedAndAccepted ({ policy, variants }: Schedule, history: History, accepted: ReadonlySet<string>): Wrong[] {
   if (accepted.size === 0) return []
+  const mayRetry = [policy, ...variants].some(({ unknown }) => unknown === 'retry')
   const records = new Map(history.events.filter((event): event is EventOf<'asked'> => event.kind === 'asked').map(({ call, record }) => [call, record]))
   return Array.from(livesOf(history)).filter(([record]) => accepted.has(record)).flatMap(([record, lives]) => {
     const acceptedAtMs = history.events.find(event => event.kind === 'told' && event.told.kind === 'accepted' && records.get(event.call) === record)?.atMs ?? Infinity
-    const bound = lives.filter(life => !isOver(life, acceptedAtMs)).flatMap(({ sendings }) => sendings).find(({ execution }) => !isRelease(history, execution))
+    const bound = lives.filter(life => !isOver(life, acceptedAtMs)).flatMap(({ sendings, settles }) => mayRetry ? sendings.filter(({ attempt }) => settles.some(settled => settled.attempt === attempt && (settled.outcome === 'completed' || settled.outcome === 'consumed'))) : sendings).find(({ execution }) => !isRelease(history, execution))
     return bound === undefined ? [] : [{ rule: 'N5', detail: `record ${record.slice(0, 8)} was accepted, and execution ${bound.execution} did not free its key` }]
   })
 }

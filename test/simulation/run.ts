@@ -240,6 +240,8 @@ class Simulation {
       try {
         await gateway.arbiterClock.beat(process.records)
         seat.serves = true
+        // As far as it was told there is nothing wrong with the time: it may be the first to find it so (docs/guarantees.md).
+        if (this.#arbiter.stepped && gateway.arbiterClock.aheadMs === 0) this.#reach.turns.add('clock stepped, and nobody knew')
       } catch {
         await this.#timeline.sleep(MEETS_AGAIN_MS)
       }
