@@ -57,6 +57,8 @@ export interface Written {
   readonly keepMs: number
   readonly instance: string
   readonly print: string | null
+  /** Of the answer. */
+  readonly status?: number | null
 }
 
 interface Columns {
@@ -102,7 +104,7 @@ async function read (url: string, text: string): Promise<Written[]> {
 
 function writtenOf (columns: Columns): Written {
   const { at, gone, id, state, owner, attempt, settled_by: by, keep_ms: keepMs, instance } = columns
-  return { atMs: at, gone, record: id.toString('base64url'), state, owner: owner.toString('base64url'), attempt, by, keepMs: keepMs ?? 0, instance, print: printIn(columns) }
+  return { atMs: at, gone, record: id.toString('base64url'), state, owner: owner.toString('base64url'), attempt, by, keepMs: keepMs ?? 0, instance, print: printIn(columns), status: columns.status }
 }
 
 function printIn ({ status, headers, body }: Columns): string | null {

@@ -29,7 +29,7 @@ const USUAL: Variant = { leaseMs: LEASE_MS, answerWithinMs: ANSWER_WITHIN_MS, re
 export const VARIANTS: readonly Variant[] = [
   USUAL,
   { ...USUAL, leaseMs: 1.5 * LEASE_MS, fingerprint: '{ of: [method, target, body], body: bytes }', accepts: true },
-  { ...USUAL, answerWithinMs: ANSWER_WITHIN_MS / 2, fingerprint: '{ of: [target, body], body: bytes }', wait: 'retry' },
+  { ...USUAL, answerWithinMs: ANSWER_WITHIN_MS - 500, fingerprint: '{ of: [target, body], body: bytes }', wait: 'retry' },
   { ...USUAL, leaseMs: 4 * LEASE_MS, responseBytesMax: 4 * RESPONSE_BYTES_MAX, accepts: true }
 ]
 
@@ -46,7 +46,9 @@ export function variantOf (force: number): number {
 export function routeTextOf (route: ChaosRoute, number: number): string {
   const { leaseMs, answerWithinMs, responseBytesMax, fingerprint, wait, accepts } = VARIANTS[number] ?? USUAL
   const { name, upstream, comparesBody, more } = route
-  const asked = comparesBody && fingerprint !== null ? `, fingerprint: ${fingerprint}` : ''
+  // What a relay sends is told apart by its target alone, unless the route says otherwise.
+  const compared = fingerprint ?? (name === SWITCHED.name ? '{ of: [method, target, mediaType, body], body: bytes }' : null)
+  const asked = comparesBody && compared !== null ? `, fingerprint: ${compared}` : ''
   const unknown = name === 'wait' ? `, unknown: ${wait}` : ''
   const mode = name !== SWITCHED.name ? '' : accepts ? ', mode: inbox, inbox: { maxAttempts: 1000, maxAge: 1d, backoff: { first: 50ms, longest: 1s } }' : ', mode: enforce'
   return `  - name: ${name}

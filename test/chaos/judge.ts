@@ -72,7 +72,7 @@ export function judge (evidence: Evidence): Judgement {
   for (const group of componentsOf(byRecord, sendings.recordOf)) {
     const [first = ''] = group
     const route = routeOfRecord(byRecord.get(first) ?? [])
-    if (route.switches === true) found.push(...executedAndAccepted(evidence, group, byRecord))
+    if (route.switches === true) found.push(...executedAndAccepted(evidence, group))
     else if (route.drop === undefined) found.push(...judgeGroup(evidence, group, byRecord))
     else found.push(...judgeDrops(route, group, byRecord, sendings.woken, doubled))
   }
@@ -196,14 +196,17 @@ function unknownIn ({ configured, gatewayOf }: Evidence, events: readonly Histor
   }
 }
 
-/** On the route that executes here and accepts there. What was executed and freed its key may be accepted. */
-function executedAndAccepted ({ accepted }: Evidence, records: ReadonlySet<string>, byRecord: ReadonlyMap<string, readonly HistoryEvent[]>): Found[] {
-  return Array.from(records).filter(record => accepted?.has(record) === true).flatMap(record => {
-    const last = byRecord.get(record)?.findLast(event => event.kind === 'claimed' || event.kind === 'settled')
-    const free = last === undefined || (last.kind === 'settled' && last.outcome === 'released')
-    return free ? [] : [{ invariant: 'N5', record, detail: `record ${record.slice(0, 8)} was executed (${last.kind === 'settled' ? last.outcome : 'claimed'}), and its key was accepted` }]
-  })
+/**
+ * On the route that executes here and accepts there. What was executed and freed its key, or may be sent again, may be accepted;
+ * an acceptance under a claim leaves its own answer in the record.
+ */
+function executedAndAccepted ({ accepted, rows }: Evidence, records: ReadonlySet<string>): Found[] {
+  if (accepted === undefined || !Array.from(records).some(record => accepted.has(record))) return []
+  return rows.filter(({ record, state, status }) => records.has(record) && accepted.has(record) && (state === 'completed' || state === 'consumed') && status !== ACCEPTED)
+    .map(({ record, state }) => ({ invariant: 'N5', record, detail: `record ${record.slice(0, 8)} was executed (${state}), and its key was accepted` }))
 }
+
+const ACCEPTED = 202
 
 function judgeDrops (route: ChaosRoute, records: ReadonlySet<string>, byRecord: ReadonlyMap<string, readonly HistoryEvent[]>, woken: ReadonlySet<number>, doubled: Map<string, number>): Found[] {
   return Array.from(records).flatMap(record => {

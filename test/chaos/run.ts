@@ -88,7 +88,7 @@ export interface ShownViolation extends Omit<Found, 'invariant'> {
 }
 
 const ENFORCE: Mode = { upstream: './witness-process.ts', configsOf: config => [configOf(config)], installAudit }
-const DIFFERING: Mode = { ...ENFORCE, configsOf: config => VARIANTS.map((_, number) => configWith(config, upstreamsOf(config), DIFFERING_ROUTES.map(route => routeTextOf(route, number)))) }
+export const DIFFERING: Mode = { ...ENFORCE, configsOf: config => VARIANTS.map((_, number) => configWith(config, upstreamsOf(config), DIFFERING_ROUTES.map(route => routeTextOf(route, number)))) }
 /** What every run is dealt, and more. */
 const DIFFERING_DECK: NonNullable<Emphasis['cards']> = Object.fromEntries(FAULT_KINDS.map(kind => [kind, DIFFERING_CARDS[kind] ?? FAULTS[kind].cards]))
 const PAUSE_MS = 650
@@ -232,7 +232,7 @@ class Run {
 
   /** No invariant's sentence, and never right: a process that ended by itself, an answer that nothing allows. */
   #troubles (): ShownViolation[] {
-    const refused = this.#world.seats.filter(({ log }) => readFileSync(log, 'utf8').includes('configuration not reloaded')).map(({ name }) => `${name} did not take a configuration`)
+    const refused = this.#world.seats.flatMap(({ name, log }) => readFileSync(log, 'utf8').split('\n').filter(line => line.includes('configuration not reloaded')).slice(0, 1).map(line => `${name} did not take a configuration: ${line}`))
     const troubles = [...refused, ...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange]
     return troubles.map(detail => ({ invariant: 'run', record: '', detail, seed: this.#options.seed, history: [] }))
   }

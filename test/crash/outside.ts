@@ -196,7 +196,7 @@ export async function toldBy (outcome: Outcome, route: GuardedRoute): Promise<To
       return own(outcome.as === 'consumed' && outcome.stored ? 'tombstone' : 'given')
     }
     case 'not-kept': return own('tombstone')
-    case 'accepted': return own('given')
+    case 'accepted': return own('accepted')
     case 'in-flight':
     case 'mismatch':
     case 'unknown': return own(outcome.kind)

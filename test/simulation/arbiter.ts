@@ -5,10 +5,12 @@
  */
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { Token } from '../../src/core/record.ts'
-import type { LapseOrder, RecordStore, RenewResult } from '../../src/ports.ts'
+import type { Beaten, InboxStore, LapseOrder, RecordStore, RenewResult, SignOfLife } from '../../src/ports.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import type { Action } from './schedule.ts'
+import { ClockWords } from './clock-words.ts'
 import { StoreTime } from './store-time.ts'
 import type { Write } from './store-time.ts'
 
@@ -31,6 +33,11 @@ export interface ArbiterOptions {
   readonly doubtful: () => () => void
 }
 
+/** null: as it is. */
+export type Believed = () => number | null
+const NOTHING_BELIEVED: Believed = () => null
+/** A renewal is asked for again before this is over, or its owner needs it no more (gateway/leases.ts). */
+const ASKED_AGAIN_MS = 1_500
 /** Of any schedule. */
 const ROWS_MAX = 100
 const GRANTS: ReadonlySet<string> = new Set(['insert', 'take', 'confirm'])
@@ -42,22 +49,35 @@ export class SimulatedArbiter {
   readonly #options: ArbiterOptions
   readonly #time: StoreTime
   #store: MemoryStore
+  #inbox: MemoryInbox
   #log: Array<Write<RecordStore>> = []
   #aheadMs = 0
+  /** Ahead, and nobody has said that it is right. */
+  stepped = false
+  /** How far the clock is believed by whoever calls just now. */
+  #believedMs: Believed = NOTHING_BELIEVED
+  #words = new ClockWords()
   #hanging: Hanging | null = null
+  /** Renewals that have found their rows locked, and when they were asked for. */
+  readonly #renewals = new Map<string, { readonly token: Token, readonly askedAtMs: number }>()
   readonly #locked = new Map<string, Gate & { readonly owner: Buffer }>()
 
   constructor (options: ArbiterOptions) {
     this.#options = options
     this.#time = new StoreTime(() => options.timeline.wallMs + this.#aheadMs)
     this.#store = this.#empty()
+    this.#inbox = this.#emptyInbox()
     this.records = new Proxy(this.#store, {
       get: (_, property) => {
+        if (property === 'beat') return async (sign: SignOfLife) => this.#beat(sign)
         const member: unknown = Reflect.get(this.#store, property, this.#store)
         return typeof member === 'function' ? this.#logged(String(property), member.bind(this.#store) as (...args: unknown[]) => unknown) : member
       }
     })
   }
+
+  /** Beside the records, in the same database. Nobody delivers. */
+  get inbox (): InboxStore { return this.#inbox }
 
   /** A call may wait for as long as it pleases whoever hampers it. */
   get hampered (): boolean { return this.#hanging !== null || this.#locked.size > 0 }
@@ -66,10 +86,18 @@ export class SimulatedArbiter {
   forget (): void {
     this.#log = []
     this.#store = this.#empty()
+    this.#inbox = this.#emptyInbox()
   }
 
   step (byMs: number): void {
     this.#aheadMs += byMs
+    this.stepped ||= byMs > 0
+  }
+
+  /** An operator says that the time is right: what it calls over is over. */
+  confirmTime (): void {
+    this.#words.confirm()
+    this.stepped = false
   }
 
   hang ({ forMs, shows, promoted }: Hang): void {
@@ -82,9 +110,11 @@ export class SimulatedArbiter {
     this.#hanging = hanging
     timeline.after(forMs, () => {
       this.#hanging = null
+      if (!promoted) this.#renewWaiting(Array.from(hanging.held.keys()))
       if (promoted) {
         this.#log.length = durable
         this.#store = this.#empty()
+        this.#inbox = this.#emptyInbox()
         this.#time.again(this.#log, this.#store)
         forgotten()
       }
@@ -100,14 +130,29 @@ export class SimulatedArbiter {
     this.#locked.set(name, { owner, open: promise, opens: resolve })
     this.#options.timeline.after(forMs, () => {
       this.#locked.delete(name)
+      this.#renewWaiting([name])
       resolve()
     })
   }
 
+  async #beat (sign: SignOfLife): Promise<Beaten> {
+    const beaten = await this.#store.beat(sign)
+    return { ...beaten, ...this.#words.beat(sign, beaten.nowMs) }
+  }
+
+  /** Behind the call that has skipped it, and before everybody else who comes when the row is free (ports.ts). */
+  #renewWaiting (rows: readonly string[]): void {
+    for (const row of rows) {
+      const waiting = this.#renewals.get(row)
+      if (waiting !== undefined && waiting.askedAtMs > this.#options.timeline.nowMs - ASKED_AGAIN_MS) void this.records.renew([waiting.token])
+      this.#renewals.delete(row)
+    }
+  }
+
   /** `records`: these rows, watched. A call ends here as a driver's ends: acknowledged, or not. */
-  async carried (records: RecordStore, operation: string, args: readonly unknown[]): Promise<unknown> {
+  async carried (records: RecordStore, operation: string, args: readonly unknown[], believedMs: Believed): Promise<unknown> {
     const hanging = this.#hanging
-    const call = async (given: readonly unknown[]): Promise<unknown> => (records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>)(...given)
+    const call = async (given: readonly unknown[]): Promise<unknown> => this.#believing(believedMs, async () => (records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>)(...given))
     if (hanging === null && this.#locked.size === 0) return call(args)
     if (READS.has(operation)) return this.#vouched(operation, await call(args))
     if (operation === 'renew') return this.#renewed(args[0] as Token[], async tokens => call([tokens]) as Promise<RenewResult[]>)
@@ -118,6 +163,16 @@ export class SimulatedArbiter {
     if (operation === 'insert' && await this.#store.look(Buffer.from(about.id, 'hex')) !== null) return this.#vouched(operation, await call(args))
     await this.#locked.get(about.id)?.open
     return hanging === null || hanging.shows ? this.#vouched(operation, await call(args)) : this.#held(hanging, operation, about, async () => call(args))
+  }
+
+  /** As a driver sends it along with every statement, which tests it where it is carried out. */
+  async #believing (believedMs: Believed, call: () => Promise<unknown>): Promise<unknown> {
+    this.#believedMs = believedMs
+    try {
+      return call()
+    } finally {
+      this.#believedMs = NOTHING_BELIEVED
+    }
   }
 
   /** A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts). */
@@ -140,6 +195,7 @@ export class SimulatedArbiter {
     const hanging = this.#hanging
     const isFree = ({ id }: Token): boolean => !this.#locked.has(id.toString('hex')) && hanging?.held.has(id.toString('hex')) !== true
     const free = tokens.filter(isFree)
+    for (const token of tokens) if (!isFree(token)) this.#renewals.set(token.id.toString('hex'), { token, askedAtMs: this.#options.timeline.nowMs })
     if (free.length === 0) return tokens.map(() => 'skipped')
     const inTheirPlaces = (results: RenewResult[]): RenewResult[] => tokens.map(token => results[free.indexOf(token)] ?? 'skipped')
     if (hanging === null || hanging.shows) return inTheirPlaces(await this.#vouched('renew', await renew(free)))
@@ -175,8 +231,12 @@ export class SimulatedArbiter {
     }
   }
 
+  #emptyInbox (): MemoryInbox {
+    return new MemoryInbox({ nowMs: this.#time.nowMs, records: this.#store })
+  }
+
   #empty (): MemoryStore {
-    return new MemoryStore({ nowMs: this.#time.nowMs, installation: 'simulated' })
+    return new MemoryStore({ nowMs: this.#time.nowMs, installation: 'simulated', believedMs: () => this.#believedMs() })
   }
 }
 
@@ -210,8 +270,8 @@ function showsSettled (result: unknown): boolean {
   return shown !== undefined && shown !== 'claimed'
 }
 
-/** Every method of the port, behind whatever hangs or is locked. */
-export function carriedBy (arbiter: SimulatedArbiter, records: RecordStore): RecordStore {
+/** Every method of the port, behind whatever hangs or is locked, for a process that believes the clock so far. */
+export function carriedBy (arbiter: SimulatedArbiter, records: RecordStore, believedMs: Believed): RecordStore {
   const calls = Object.keys(records).filter(name => typeof records[name as keyof RecordStore] === 'function')
-  return { ...records, ...Object.fromEntries(calls.map(name => [name, async (...args: unknown[]) => arbiter.carried(records, name, args)])) }
+  return { ...records, ...Object.fromEntries(calls.map(name => [name, async (...args: unknown[]) => arbiter.carried(records, name, args, believedMs)])) }
 }

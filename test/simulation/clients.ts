@@ -22,6 +22,8 @@ export interface Seat {
   readonly process: SimulatedProcess
   readonly gateway: Gateway
   route: GuardedRoute
+  /** It has read the arbiter's clock, and listens. */
+  serves: boolean
   /** A reload. */
   readonly become: (variant: number) => void
 }
@@ -78,7 +80,7 @@ export class Clients {
   async ask (client: SimulatedClient, gateway: number, leavesAfterMs: number | null): Promise<Told | null> {
     const { timeline, keeper, seats } = this.#options
     const seat = seats[gateway % seats.length]
-    if (seat?.process.alive !== true) return null
+    if (seat?.process.alive !== true || !seat.serves) return null
     const call = `call-${++this.#calls}`
     const told = Promise.withResolvers<Told | null>()
     const gone = Promise.withResolvers<void>()
@@ -130,5 +132,5 @@ export class Clients {
 }
 
 export function isFinal (told: Told | null): boolean {
-  return told !== null && ['stored', 'replayed', 'tombstone', 'mismatch'].includes(told.kind)
+  return told !== null && ['stored', 'replayed', 'tombstone', 'mismatch', 'accepted'].includes(told.kind)
 }

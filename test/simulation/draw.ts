@@ -7,7 +7,7 @@ import type { IdempotencyPolicy } from '../../src/core/policy.ts'
 import type { ProbePolicy } from '../../src/core/probe.ts'
 import { scriptOf, scriptUnder } from './behaviours.ts'
 import { Chance } from './chance.ts'
-import type { Machine, Schedule, SimulatedClient, Variant } from './schedule.ts'
+import type { Fault, Machine, Schedule, SimulatedClient, Variant } from './schedule.ts'
 import { operatorAct, THEMES } from './themes.ts'
 import type { Draft } from './themes.ts'
 
@@ -40,9 +40,10 @@ export function scheduleOf (seed: number): Schedule {
     clients,
     lagMaxMs: leaseMs + Math.round(upstreamTimeoutMs * LAG_SHARE),
     poolMs: Array.from({ length: 3 }, () => chance.weighted([[8, 0], [1, chance.whole(1, leaseMs)], [1, chance.whole(leaseMs, 2 * leaseMs)]])),
-    faults,
     operator: operator.length > 0 || !chance.hit(0.08) ? operator : [operatorAct(chance)],
     ...leaning,
+    // What an inbox has acknowledged is not done again here: another arbiter would have lost it.
+    faults: variants.some(({ accepts }) => accepts) ? faults.map(withoutLoss) : faults,
     script: scriptUnder(leaning.script ?? scriptOf(draft), probed ?? policy, upstreamTimeoutMs)
   }
 }
@@ -67,6 +68,9 @@ const DIFFERING_SHARE = 0.05
 /** A lease that is raised by more than two makes memories that would outlive a delete. */
 const LEASES_OF_A_LEASE = [1, 1, 2, 4] as const
 
+/** Of those: some accept what others execute. */
+const ACCEPTING_SHARE = 0.35
+
 /** What a fingerprint is made of; every one of them tells the bodies of the simulated clients apart. */
 const FINGERPRINTS: ReadonlyArray<NonNullable<Variant['fingerprint']>> = [
   { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
@@ -78,6 +82,7 @@ const FINGERPRINTS: ReadonlyArray<NonNullable<Variant['fingerprint']>> = [
 /** `probed`: what is not known is asked for under every configuration. */
 function variantsOf ({ chance, leaseMs }: Draft, policy: Schedule['policy'], share: number, probed: boolean): Variant[] {
   if (!chance.hit(share)) return [{}]
+  const accepts = !probed && chance.hit(ACCEPTING_SHARE)
   return [{}, ...Array.from({ length: chance.whole(1, 2) }, (): Variant => {
     const longerMs = leaseMs * chance.one(LEASES_OF_A_LEASE)
     return {
@@ -85,9 +90,14 @@ function variantsOf ({ chance, leaseMs }: Draft, policy: Schedule['policy'], sha
       retentionMs: Math.max(policy.retentionMs, 2 * longerMs),
       fingerprint: chance.one(FINGERPRINTS),
       answerWithinMs: chance.one([300, 3_000]),
+      ...accepts && chance.hit(0.7) && { accepts },
       ...!probed && chance.hit(0.3) && { unknown: chance.one(['hold', 'retry'] as const) }
     }
   })]
+}
+
+function withoutLoss (fault: Fault): Fault {
+  return fault.action.kind === 'hang' ? { ...fault, action: { ...fault.action, promoted: false } } : fault
 }
 
 /** Stream of a seed that says who asks: what is drawn otherwise stays as it is. */

@@ -105,7 +105,7 @@ export class Faults {
   /** app.ts: refuses, waits for what runs, cuts it off, goes. */
   async #drain ({ gateway: number, graceMs, restartMs }: Extract<Action, { kind: 'drain' }>): Promise<void> {
     const seat = this.#options.seats[number]
-    if (seat?.process.alive !== true || seat.gateway.refusing) return
+    if (seat?.process.alive !== true || seat.gateway.refusing || !seat.serves) return
     const { process, gateway } = seat
     const { turns } = this.#options.reach
     turns.add('process drained')

@@ -3,7 +3,7 @@
  * what happened to whom. Pure; runs nothing.
  */
 import { livesOf } from '../harness/history.ts'
-import type { EventOf, History } from '../harness/history.ts'
+import type { EventOf, History, Life } from '../harness/history.ts'
 import { staleReplays, violationsOf } from '../harness/checker.ts'
 import type { Run } from './run.ts'
 import type { Schedule } from './schedule.ts'
@@ -15,13 +15,16 @@ export interface Wrong {
 }
 
 /** `done`: executions that the upstream has really done. `wronged`: who lived and lost his lease. */
-export function wrongsOf (schedule: Schedule, { history, done, wronged, trouble }: Pick<Run, 'history' | 'done' | 'wronged' | 'trouble'>): Wrong[] {
+export function wrongsOf (schedule: Schedule, { history, done, accepted, wronged, trouble, reach }: Run): Wrong[] {
+  // Whoever starts behind a step of the arbiter's clock that nobody who lives has found yet takes the time as it is.
+  if (reach.turns.has('clock stepped, and nobody knew')) return trouble.map(detail => ({ rule: 'trouble', detail }))
   return [
     ...violationsOf(history).map(({ invariant, detail }) => ({ rule: invariant, detail })),
     ...staleReplays(history).map(({ detail }) => ({ rule: 'P10', detail })),
     ...unknownUnsent(schedule, history),
     ...doneTwice(schedule, history, done),
     ...pagesKept(schedule, history),
+    ...executedAndAccepted(schedule, history, accepted),
     ...wronged.map(detail => ({ rule: 'E2b', detail })),
     ...trouble.map(detail => ({ rule: 'trouble', detail }))
   ]
@@ -49,6 +52,27 @@ function pagesKept ({ policy }: Schedule, { events }: History): Wrong[] {
     const kept = event.kind === 'told' && (event.told.kind === 'stored' || event.told.kind === 'replayed') && event.told.execution === null
     return kept ? [{ rule: 'I11', detail: `call ${event.call} was told that a hop's page is the upstream's answer` }] : []
   })
+}
+
+/** N5: what was accepted is delivered some day. It was not executed in that life, unless it may be sent again. */
+function executedAndAccepted ({ policy, variants }: Schedule, history: History, accepted: ReadonlySet<string>): Wrong[] {
+  if (accepted.size === 0) return []
+  const mayRetry = [policy, ...variants].some(({ unknown }) => unknown === 'retry')
+  const records = new Map(history.events.filter((event): event is EventOf<'asked'> => event.kind === 'asked').map(({ call, record }) => [call, record]))
+  return Array.from(livesOf(history)).filter(([record]) => accepted.has(record)).flatMap(([record, lives]) => {
+    const acceptedAtMs = history.events.find(event => event.kind === 'told' && event.told.kind === 'accepted' && records.get(event.call) === record)?.atMs ?? Infinity
+    const bound = lives.filter(life => !isOver(life, acceptedAtMs)).flatMap(({ sendings, settles }) => mayRetry ? sendings.filter(({ attempt }) => settles.some(settled => settled.attempt === attempt && (settled.outcome === 'completed' || settled.outcome === 'consumed'))) : sendings).find(({ execution }) => !isRelease(history, execution))
+    return bound === undefined ? [] : [{ rule: 'N5', detail: `record ${record.slice(0, 8)} was accepted, and execution ${bound.execution} did not free its key` }]
+  })
+}
+
+function isOver ({ settles, deleted }: Life, atMs: number): boolean {
+  const last = settles.at(-1)
+  return deleted.some(each => each.atMs <= atMs) || (last !== undefined && last.atMs + last.keepMs <= atMs)
+}
+
+function isRelease ({ events }: History, execution: number): boolean {
+  return events.some(event => event.kind === 'replied' && event.execution === execution && event.means === 'release')
 }
 
 /** Faults after which nobody is left who could say in time that nothing was sent. */

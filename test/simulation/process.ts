@@ -3,7 +3,7 @@
  * be stopped and go on, be suspended with its machine. A dead process is told nothing more and calls nothing more; what it
  * had sent goes on without it. A stopped one finds everything waiting.
  */
-import type { Cancel, Clock, LockStore, Random, RecordStore, Sending, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
+import type { Cancel, Clock, InboxStore, LockStore, Random, RecordStore, Sending, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
 import type { SimulatedUpstream } from '../crash/outside.ts'
 import { failure } from '../harness/crashing.ts'
 import type { Port } from '../harness/crashing.ts'
@@ -36,6 +36,7 @@ export interface ProcessOptions {
   /** The arbiter may keep a call waiting for longer than the driver does. */
   readonly hangs: () => boolean
   readonly locks: LockStore
+  readonly inbox: InboxStore
   readonly upstream: SimulatedUpstream
   /** How long the n-th dispatch of the run waits for a connection. */
   readonly poolMs: () => number
@@ -46,6 +47,7 @@ export interface ProcessOptions {
 
 const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'] as const
 const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'clear', 'forget'] as const
+const INBOX_CALLS: ReadonlySet<string> = new Set(['accept', 'acceptAll', 'look'])
 /** Nothing depends on when these are applied: one event for both ways is enough. */
 const IDLE_READS: ReadonlySet<string> = new Set(['beat', 'unresolved'])
 /** What a driver needs to notice that a connection is gone. */
@@ -63,6 +65,7 @@ export class SimulatedProcess {
   readonly gateway: number
   readonly records: RecordStore
   readonly locks: LockStore
+  readonly inbox: InboxStore
   readonly upstream: { send: (request: UpstreamRequest, maySend: () => boolean) => Sending, close: () => Promise<void> }
   readonly clock: Clock
   readonly random: Random
@@ -90,6 +93,7 @@ export class SimulatedProcess {
     this.#dies = resolve
     this.records = this.#wiredRecords(options.records)
     this.locks = this.#wiredLocks(options.locks)
+    this.inbox = this.#wiredInbox(options.inbox)
     this.upstream = { send: (request, maySend) => this.#send(request, maySend), close: async () => {} }
     this.clock = {
       monotonicMs: () => originMs + this.#monotonicMs(),
@@ -188,6 +192,16 @@ export class SimulatedProcess {
   #wiredRecords (store: RecordStore): RecordStore {
     const calls = RECORD_CALLS.map(operation => [operation, async (...args: unknown[]) => this.#call('records', operation, args, async () => (store[operation] as (...args: unknown[]) => Promise<unknown>)(...args))] as const)
     return { name: store.name, installation: store.installation, close: async () => {}, ...Object.fromEntries(calls) } as unknown as RecordStore
+  }
+
+  /** As far as it accepts: nobody delivers here. */
+  #wiredInbox (store: InboxStore): InboxStore {
+    return new Proxy(store, {
+      get: (_, property) => {
+        const member = store[property as keyof InboxStore].bind(store) as (...args: unknown[]) => Promise<unknown>
+        return INBOX_CALLS.has(String(property)) ? async (...args: unknown[]) => this.#call('records', String(property), args, async () => member(...args)) : member
+      }
+    })
   }
 
   #wiredLocks (store: LockStore): LockStore {

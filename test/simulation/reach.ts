@@ -12,8 +12,8 @@ import type { SimulatedProcess } from './process.ts'
 export const TURNS = [
   'process died', 'process died with a claim', 'process stopped', 'machine suspended', 'process drained', 'cut off at the end of a drain',
   'way to a store cut', 'message lost or late', 'redis flushed', 'redis failed over', 'redis back from an old snapshot', 'wall clock set',
-  'configuration reloaded', 'configuration reloaded under a request', 'arbiter\'s clock stepped forward', 'arbiter\'s clock stepped back',
-  'commits hung', 'commits hung, then the standby took over', 'row of a claim locked', 'page of a hop',
+  'configuration reloaded', 'configuration reloaded under a request', 'arbiter\'s clock stepped forward', 'arbiter\'s clock stepped back', 'clock stepped, and nobody knew',
+  'commits hung', 'commits hung, then the standby took over', 'row of a claim locked', 'page of a hop', 'accepted instead of executed',
   'claim in doubt', 'confirm won', 'claim given up in time', 'released unsent late', 'redraw',
   'lease refused at the last point', 'lease lost', 'resumed after its lease was taken', 'lapse by the sweeper', 'lapse by a claimant',
   'take-over with retry', 'take of a released key', 'late settle after a lapse', 'settle of a lost row', 'settle tried again',
@@ -110,6 +110,7 @@ export class Reach {
 
   #told ({ told }: EventOf<'told'>, written: EventOf<'claimed' | 'settled'> | undefined): void {
     if (told.kind === 'mismatch') this.turns.add(written?.kind === 'claimed' ? 'mismatch in flight' : 'mismatch')
+    if (told.kind === 'accepted') this.turns.add('accepted instead of executed')
     if (told.kind === 'tombstone') this.turns.add('tombstone told')
     if (told.kind === 'unknown') this.turns.add('outcome unknown told')
   }

@@ -13,18 +13,19 @@ import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
-import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
 import type { Behaviour } from '../crash/outside.ts'
 import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
+import { inboxPolicy } from '../gateway/inbox-world.ts'
 import { guardedRoute } from '../harness/gateway.ts'
 import type { Port } from '../harness/crashing.ts'
 import type { History, Rules, Told } from '../harness/history.ts'
 import { Timeline } from '../harness/timeline.ts'
 import { carriedBy, SimulatedArbiter } from './arbiter.ts'
+import type { Believed } from './arbiter.ts'
 import { Books } from './books.ts'
 import { Chance } from './chance.ts'
 import { Clients, isFinal } from './clients.ts'
@@ -45,6 +46,8 @@ export interface Run {
   /** Executions that the upstream has really done. */
   readonly done: ReadonlySet<number>
   readonly reach: Reach
+  /** Records whose key is a message's. */
+  readonly accepted: ReadonlySet<string>
   /** Who lived and lost his lease all the same (E2b). */
   readonly wronged: readonly string[]
   /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
@@ -72,6 +75,8 @@ const RENEWAL_SHARE = 1 / 6
 const REDIS_PATIENCE_MS = 200
 /** What follows the last answer, faults and all. */
 const AFTERWARDS_MS = 1_500
+/** Between two tries to reach the arbiter at start. */
+const MEETS_AGAIN_MS = 1_000
 /** Between two looks whether all is over. */
 const LOOK_MS = 500
 /** Settle time on top of the upstream's (E2). */
@@ -118,14 +123,14 @@ class Simulation {
     this.#schedule = schedule
     this.#variants = schedule.machines.map(({ variant }) => variant ?? 0)
     this.#reach = new Reach(policy.leaseMs, fields => { this.#trouble.push(JSON.stringify(fields)) })
-    this.#routes = variants.map(variant => guardedRoute('http://upstream.test', { ...policy, ...variant }, { timeoutMs: upstreamTimeoutMs }))
+    this.#routes = variants.map(({ accepts = false, ...variant }) => guardedRoute('http://upstream.test', { ...policy, ...variant, ...accepts && { inbox: inboxPolicy(), inboxFor: 'all' as const } }, { timeoutMs: upstreamTimeoutMs }))
     this.#route = this.#routes[0] as GuardedRoute
     this.#network = new Network(schedule.network, new Chance(seed, NETWORK_STREAM), this.#timeline)
     this.#director = new Director(faults, action => { this.#faults.act(action) })
     this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), doubtful: () => this.#doubtful() })
     this.#living = new Living(schedule, this.#timeline, this.#seats)
     const records = watched(this.#arbiter.records, this.#owners, this.#keeper.note, () => this.#timeline.nowMs, this.#settled)
-    this.#records = carriedBy(this.#arbiter, { ...records, lapse: async order => this.#lapse(records, order) })
+    this.#records = { ...records, lapse: async order => this.#lapse(records, order) }
     this.#redis = new SimulatedRedis(this.#timeline)
     this.#books = new Books({ chance: new Chance(seed, BOOKS_STREAM), lagMaxMs: schedule.lagMaxMs, workMaxMs: upstreamTimeoutMs, begunAtMs: record => this.#begunAtMs(record) })
     this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#behaviour(turn), this.#books)
@@ -136,6 +141,7 @@ class Simulation {
   async run (): Promise<Run> {
     const { machines, clients, faults, operator } = this.#schedule
     machines.forEach((_, number) => { this.#seats[number] = this.#start(number) })
+    await this.#timeline.pass(() => this.#seats.every(({ serves }) => serves), MEETS_AGAIN_MS)
     for (const { trigger, action } of faults) if (trigger.kind === 'time') this.#timeline.after(trigger.atMs, () => { if (!this.#calm) this.#faults.act(action) })
     const operating = this.#operator()
     for (const act of operator) {
@@ -151,11 +157,12 @@ class Simulation {
     await this.#settleDown()
     await this.#askOnceMore()
     const rows = await this.#rows()
+    const accepted = new Set((await this.#arbiter.inbox.list({ limit: 100 })).map(({ id }) => nameOf(id)))
     for (const { process } of this.#seats) process.die()
     this.#keeper.end(this.#timeline.nowMs)
     this.#reach.read(this.#keeper.events)
     const { done } = this.#books
-    return { history: this.#history(rows), done, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
+    return { history: this.#history(rows), done, accepted, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
   }
 
   #behaviour (turn: number): Behaviour {
@@ -171,6 +178,7 @@ class Simulation {
     const machine = machines[number]
     if (machine === undefined) throw new RangeError(`there is no machine ${number}`)
     const name = `gateway-${number}-${++this.#processes}`
+    const clock: { believedMs: Believed } = { believedMs: () => null }
     const process = new SimulatedProcess({
       name,
       gateway: number,
@@ -180,16 +188,16 @@ class Simulation {
       chance: new Chance(seed, PROCESS_STREAM + this.#processes),
       network: this.#network,
       director: this.#director,
-      records: this.#records,
+      records: carriedBy(this.#arbiter, this.#records, () => clock.believedMs()),
       hangs: () => this.#arbiter.hampered,
       locks: redis ? this.#redis : NO_LOCKS,
+      inbox: this.#arbiter.inbox,
       upstream: this.#upstream,
       poolMs: () => this.#calm ? 0 : this.#schedule.poolMs[this.#dispatches++] ?? 0,
       patienceMs: (port, operation) => this.#patienceMs(port, operation),
       watcher: this.#reach
     })
     const seat = this.#seatOf(process, this.#variants[number] ?? 0, {
-      inbox: new MemoryInbox({ nowMs: () => 0 }),
       wakes: NO_WAKES,
       registry: NO_REGISTRY,
       marks: new RouteMarks(() => 0, false),
@@ -201,26 +209,44 @@ class Simulation {
       claimWithinMs,
       copyTtlMs
     })
-    for (const service of [heartbeat, sweeper, reconciler]) service(seat.gateway).start()
+    clock.believedMs = seat.gateway.arbiterClock.believedMs
+    void this.#meet(seat)
     return seat
   }
 
-  #seatOf (process: SimulatedProcess, variant: number, fixed: Omit<World, 'records' | 'locks' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>): Seat {
+  #seatOf (process: SimulatedProcess, variant: number, fixed: Omit<World, 'records' | 'locks' | 'inbox' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>): Seat {
     const { policy, redis, variants, theme } = this.#schedule
-    const { records, upstream, clock, random } = process
+    const { records, inbox, upstream, clock, random } = process
     const shortestLeaseMs = Math.min(...variants.map(({ leaseMs }) => leaseMs ?? policy.leaseMs))
-    const gateway = new Gateway({ ...fixed, ...this.#configured(variant), records, locks: redis ? process.locks : NO_LOCKS, upstream, clock, random, instance: process.name }, shortestLeaseMs)
+    const gateway = new Gateway({ ...fixed, ...this.#configured(variant), records, inbox, locks: redis ? process.locks : NO_LOCKS, upstream, clock, random, instance: process.name }, shortestLeaseMs)
     gateway.rowsMayVanish = theme === 'amnesia'
     const seat: Seat = {
       process,
       gateway,
       route: this.#routeOf(variant),
+      serves: false,
       become: next => {
         gateway.become({ ...this.#configured(next), limits: fixed.limits })
         seat.route = this.#routeOf(next)
       }
     }
     return seat
+  }
+
+  /** As stores.ts: it reads the arbiter's clock before it serves anybody. */
+  async #meet (seat: Seat): Promise<void> {
+    const { gateway, process } = seat
+    while (process.alive && !seat.serves) {
+      try {
+        await gateway.arbiterClock.beat(process.records)
+        seat.serves = true
+        // As far as it was told there is nothing wrong with the time: it may be the first to find it so (docs/guarantees.md).
+        if (this.#arbiter.stepped && gateway.arbiterClock.aheadMs === 0) this.#reach.turns.add('clock stepped, and nobody knew')
+      } catch {
+        await this.#timeline.sleep(MEETS_AGAIN_MS)
+      }
+    }
+    if (process.alive) for (const service of [heartbeat, sweeper, reconciler]) service(gateway).start()
   }
 
   #routeOf (variant: number): GuardedRoute {
@@ -298,10 +324,19 @@ class Simulation {
     const leaseMs = Math.max(policy.leaseMs, ...variants.map(variant => variant.leaseMs ?? 0))
     // A clock that was set back lets every lease last so much longer.
     const backMs = faults.reduce((sum, { action }) => action.kind === 'step' ? sum + Math.max(0, -action.byMs) : sum, 0)
-    await this.#timeline.pass(() => !this.#arbiter.hampered && this.#seats.every(({ process, gateway }) => process.alive && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
+    await this.#timeline.pass(() => !this.#arbiter.hampered && this.#seats.every(({ process, gateway, serves }) => process.alive && serves && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
+    this.#confirmTime()
     await this.#timeline.pass(() => false, backMs + leaseMs + LOOK_MS + this.#network.lateMs())
     const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs + 2 * longestLeaseMs + (this.#route.idempotency.unknown === 'probe' ? ASKED_WITHIN_MS : 0)
     while (this.#timeline.nowMs < endsAtMs && (await this.#isBusy())) await this.#timeline.pass(() => false, LOOK_MS)
+  }
+
+  /** By the operator's word all that was kept before the clock stepped may end. */
+  #confirmTime (): void {
+    const { faults } = this.#schedule
+    if (!faults.some(({ action }) => action.kind === 'step' && action.byMs > 0)) return
+    this.#arbiter.confirmTime()
+    for (const record of this.#keeper.latest.keys()) this.#keeper.note({ kind: 'deleted', atMs: this.#timeline.nowMs, record })
   }
 
   async #isBusy (): Promise<boolean> {

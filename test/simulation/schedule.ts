@@ -36,7 +36,10 @@ export interface Schedule {
 }
 
 /** A configuration that a gateway may run with beside others, or after them. */
-export type Variant = Partial<Pick<IdempotencyPolicy, 'leaseMs' | 'fingerprint' | 'unknown' | 'inFlight' | 'answerWithinMs' | 'retentionMs'>>
+export interface Variant extends Partial<Pick<IdempotencyPolicy, 'leaseMs' | 'fingerprint' | 'unknown' | 'inFlight' | 'answerWithinMs' | 'retentionMs'>> {
+  /** mode: inbox. */
+  readonly accepts?: boolean
+}
 
 /** A machine's clocks: how far its wall clock is off, and how fast both of them run. */
 export interface Machine {
