@@ -43,7 +43,7 @@ export const ROUTES: readonly ChaosRoute[] = [
 ]
 
 /** Only where gateways differ. */
-export const SWITCHED: ChaosRoute = { name: 'switch', unknown: 'retry', profile: 'relay', comparesBody: true, weight: 25, upstream: 'wide', switches: true, more: ', profile: relay' }
+export const SWITCHED: ChaosRoute = { name: 'switch', unknown: 'retry', profile: 'relay', comparesBody: true, weight: 25, upstream: 'wide', switches: true, more: ', profile: relay, inFlight: { wait: 1s }' }
 
 export const LEASE_MS = 2_000
 export const ANSWER_WITHIN_MS = 3_000
