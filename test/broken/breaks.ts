@@ -14,6 +14,7 @@ import { LEASE_BREAKS } from './leases.ts'
 import { MECHANISMS } from './mechanisms.ts'
 import { POLICY_BREAKS } from './policies.ts'
 import { PROBES } from './probes.ts'
+import { SIMULATED } from './simulated.ts'
 import { REDIS_PAST_BREAKS } from './redis-past.ts'
 
 export interface Patch {
@@ -41,6 +42,7 @@ export const DROP_LIES = ['done-before-the-answer', 'remove-any-mark'] as const
 export const BREAKS: readonly Break[] = [
   ...MECHANISMS,
   ...PROBES,
+  ...SIMULATED,
   ...REDIS_PAST_BREAKS,
   ...DOOR_BREAKS,
   ...HOP_BREAKS,

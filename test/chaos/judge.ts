@@ -183,7 +183,7 @@ function judgeGroup (evidence: Evidence, records: ReadonlySet<string>, byRecord:
   if (records.size > 1) events.sort((one, other) => one.atMs - other.atMs)
   const rows = rowsOf(evidence).filter(records)
   const history: History = { events, rows, endedAtMs: evidence.endedAtMs, watched: true, rulesOf: () => rulesOf(events), unknownOf: unknownIn(evidence, events) }
-  return [...violationsOf(history), ...staleReplays(history).map((finding): Found => ({ invariant: 'P10', ...finding }))]
+  return [...violationsOf(history), ...staleReplays(history).map(({ record, detail }): Found => ({ invariant: 'P10', record, detail }))]
 }
 
 /** What the gateways that a call could have been taken by said of unknown outcomes. */

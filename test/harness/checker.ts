@@ -100,11 +100,12 @@ function nameOf ({ record, number }: Life): string {
 function * sentAtMostOnce (view: View): Generator<Finding> {
   for (const life of view.lives) {
     yield * sentUnclaimed(view, life)
-    const bound = life.sendings.find(({ execution }) => view.replies.get(execution)?.means !== 'release')
     const mayRetry = ({ call }: Placed<'sent'>): boolean => (view.history.unknownOf?.(call) ?? view.rules(life).unknown) === 'retry'
-    const again = bound === undefined ? undefined : life.sendings.find(sent => sent.place > bound.place && !releasedByHand(life, bound.place, sent.place) && !mayRetry(sent))
-    if (again !== undefined) {
-      yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound?.execution}, which did not end as released` }
+    // Of the one before it: what came before that one, somebody was allowed to send again.
+    for (const [index, again] of life.sendings.entries()) {
+      const bound = life.sendings[index - 1]
+      if (bound === undefined || view.replies.get(bound.execution)?.means === 'release' || releasedByHand(life, bound.place, again.place) || mayRetry(again)) continue
+      yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound.execution}, which did not end as released` }
     }
   }
   yield * begunTooEarly(view)
@@ -184,7 +185,7 @@ function * nothingAfterAStoredAnswer (view: View): Generator<Finding> {
 }
 
 /** P10, for whoever knows when lives begin: who asks after a new one has begun gets nothing of the one before it. */
-export function staleReplays (history: History): Finding[] {
+export function staleReplays (history: History): Array<Finding & { readonly call: string }> {
   const asked = new Map<string, number>()
   history.events.forEach((event, place) => { if (event.kind === 'asked') asked.set(event.call, place) })
   return Array.from(livesOf(history)).filter(([, { length }]) => length > 1).flatMap(([record, lives]) => history.events.flatMap(event => {
@@ -193,7 +194,7 @@ export function staleReplays (history: History): Finding[] {
     const own = lives.findIndex(({ sendings }) => sendings.some(sent => sent.execution === execution))
     const next = own === -1 ? undefined : lives[own + 1]?.claims[0]
     const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
-    return stale ? [{ record, detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
+    return stale ? [{ record, call: event.call, detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
   }))
 }
 

@@ -39,6 +39,7 @@ export interface ClientsOptions {
   /** By which configuration a request was taken. */
   readonly routes: Map<string, GuardedRoute>
   readonly trouble: string[]
+  readonly reachesArbiter: (gateway: number) => boolean
 }
 
 /** Share of the pause between two tries that is always waited. */
@@ -47,6 +48,8 @@ const JITTER_MIN = 0.5
 export class Clients {
   readonly #options: ClientsOptions
   readonly #records = new Map<string, string>()
+  /** Calls that were answered by a gateway that could not reach the arbiter just then. */
+  readonly cutOff = new Set<string>()
   #calls = 0
 
   constructor (options: ClientsOptions) {
@@ -100,12 +103,13 @@ export class Clients {
   }
 
   #handle ({ process, gateway, route }: Seat, client: SimulatedClient, call: string, gone: Promise<void>, end: (told: Told) => void): void {
-    const { routes, reach, trouble } = this.#options
+    const { routes, reach, trouble, reachesArbiter } = this.#options
     routes.set(call, route)
     handle(gateway, requestOf(client, route, call, gone))
       .then(async outcome => {
         if (outcome.kind === 'rejected' && outcome.code === 'overloaded') reach.turns.add('overloaded')
         const told = await toldBy(outcome, route)
+        if (!reachesArbiter(process.gateway)) this.cutOff.add(call)
         process.enter(() => { end(told) })
       })
       .catch((error: unknown) => { trouble.push(`${call}: ${String(error)}`) })

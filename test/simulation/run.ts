@@ -48,6 +48,8 @@ export interface Run {
   readonly reach: Reach
   /** Records whose key is a message's. */
   readonly accepted: ReadonlySet<string>
+  /** Calls that were answered by who could not reach the arbiter. */
+  readonly cutOff: ReadonlySet<string>
   /** Who lived and lost his lease all the same (E2b). */
   readonly wronged: readonly string[]
   /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
@@ -134,7 +136,7 @@ class Simulation {
     this.#redis = new SimulatedRedis(this.#timeline)
     this.#books = new Books({ chance: new Chance(seed, BOOKS_STREAM), lagMaxMs: schedule.lagMaxMs, workMaxMs: upstreamTimeoutMs, begunAtMs: record => this.#begunAtMs(record) })
     this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#behaviour(turn), this.#books)
-    this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, routes: this.#taken, seats: this.#seats, trouble: this.#trouble })
+    this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, routes: this.#taken, seats: this.#seats, trouble: this.#trouble, reachesArbiter: gateway => this.#network.blocked(gateway, 'records') === null })
     this.#faults = new Faults({ timeline: this.#timeline, reach: this.#reach, network: this.#network, arbiter: this.#arbiter, redis: this.#redis, keeper: this.#keeper, living: this.#living, trouble: this.#trouble, seats: this.#seats, variants: this.#variants, configurations: variants.length, start: number => this.#start(number) })
   }
 
@@ -162,7 +164,7 @@ class Simulation {
     this.#keeper.end(this.#timeline.nowMs)
     this.#reach.read(this.#keeper.events)
     const { done } = this.#books
-    return { history: this.#history(rows), done, accepted, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
+    return { history: this.#history(rows), done, accepted, cutOff: this.#clients.cutOff, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
   }
 
   #behaviour (turn: number): Behaviour {

@@ -5,7 +5,7 @@
 import { pageOf } from './behaviours.ts'
 import type { Chance } from './chance.ts'
 import { MESSAGE_FAULTS } from './schedule.ts'
-import type { Action, Fault, MessageFault, Moment, OperatorAct, Schedule, Trigger } from './schedule.ts'
+import type { Action, Fault, MessageFault, Moment, OperatorAct, Schedule, SimulatedClient, Trigger } from './schedule.ts'
 
 /** What is drawn before the theme: it knows how long a lease is and who there is. */
 export interface Draft {
@@ -197,10 +197,12 @@ function amnesia (draft: Draft): Leaning {
 /** Gateways with several configurations, which change under requests; one that is started anew has another one; and something more. */
 function differ (draft: Draft): Leaning {
   const { chance } = draft
+  const deletedMs = chance.whole(300, 1_500)
   const configured = (): Action => ({ kind: 'configure', gateway: gatewayOf(draft), variant: chance.whole(0, 2), reloads: chance.hit(0.7) })
   return {
     faults: [...some(draft, 1, 4, () => at(draft, configured())), ...some(draft, 0, 1, () => at(draft, any(draft)))],
-    operator: chance.hit(0.3) ? [{ kind: 'delete', atMs: chance.whole(100, 4_000) }] : []
+    // A memory of the row's own reading outlives its delete only where no copy is found first.
+    ...chance.hit(0.4) && { redis: chance.hit(0.4), operator: [{ kind: 'delete', atMs: deletedMs }], clients: aroundADelete(draft, deletedMs).clients }
   }
 }
 
@@ -255,18 +257,24 @@ function rowLock (draft: Draft): Leaning {
   return { faults: [{ trigger, action: { kind: 'row-lock', forMs } }], ...leaning, ...beside(draft, gateway) }
 }
 
+/** Kept, looked at once more just before it is deleted, and done anew as soon as the delete takes effect. */
+function aroundADelete ({ chance, leaseMs, gateways }: Draft, deletedMs: number): { readonly againMs: number, readonly client: (startsAtMs: number) => SimulatedClient, readonly clients: readonly SimulatedClient[] } {
+  // A delete takes effect after two leases, and the operator looks for something to delete again and again.
+  const againMs = deletedMs + 2 * leaseMs + chance.whole(10, 1_500)
+  const client = (startsAtMs: number): SimulatedClient => ({ key: 'k-0', scope: 'Bearer a', body: 'one', startsAtMs, gateway: chance.whole(0, gateways - 1), roams: true, leavesAfterMs: [null, null], triesMax: 12, retryMs: 300 })
+  return { againMs, client, clients: [client(0), client(deletedMs - 50), client(againMs), client(againMs + chance.whole(100, 1_000))] }
+}
+
 /** Kept, deleted, asked for again; then Redis comes back as it was before the delete, and somebody asks once more. */
 function snapshot (draft: Draft): Leaning {
-  const { chance, leaseMs, gateways } = draft
+  const { chance } = draft
   const deletedMs = chance.whole(300, 1_500)
-  // A delete takes effect after two leases, and is looked for until then.
-  const againMs = deletedMs + 2 * leaseMs + 1_500
+  const { againMs, client, clients } = aroundADelete(draft, deletedMs)
   const backMs = againMs + chance.whole(200, 2_000)
-  const client = (startsAtMs: number): Schedule['clients'][number] => ({ key: 'k-0', scope: 'Bearer a', body: 'one', startsAtMs, gateway: chance.whole(0, gateways - 1), roams: true, leavesAfterMs: [null, null], triesMax: 12, retryMs: 300 })
   return {
     faults: [{ trigger: { kind: 'time', atMs: backMs }, action: { kind: 'snapshot', lostMs: backMs - chance.whole(100, deletedMs) } }, ...some(draft, 0, 1, () => at(draft, any(draft)))],
     operator: [{ kind: 'delete', atMs: deletedMs }],
-    clients: [client(0), client(againMs), client(backMs + chance.whole(1, 1_000)), client(backMs + chance.whole(1, 3_000))],
+    clients: [...clients, client(backMs + chance.whole(1, 1_000)), client(backMs + chance.whole(1, 3_000))],
     redis: true,
     copyTtlMs: 60_000
   }
