@@ -101,10 +101,13 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
   for (const life of view.lives) {
     yield * sentUnclaimed(view, life)
     const mayRetry = ({ call }: Placed<'sent'>): boolean => (view.history.unknownOf?.(call) ?? view.rules(life).unknown) === 'retry'
-    // Of the one before it: what came before that one, somebody was allowed to send again.
+    // Of the one before it: what came before that one, somebody was allowed to send again; and where some configurations allow it,
+    // so was whoever has claimed in between and then sent nothing.
+    const mixed = view.history.unknownOf !== undefined && view.history.events.some(event => event.kind === 'asked' && event.record === life.record && view.history.unknownOf?.(event.call) === 'retry')
+    const claimedBetween = (from: Placed<'sent'>, to: Placed<'sent'>): boolean => mixed && life.claims.some(({ attempt }) => attempt > from.attempt && attempt < to.attempt)
     for (const [index, again] of life.sendings.entries()) {
       const bound = life.sendings[index - 1]
-      if (bound === undefined || view.replies.get(bound.execution)?.means === 'release' || releasedByHand(life, bound.place, again.place) || mayRetry(again)) continue
+      if (bound === undefined || view.replies.get(bound.execution)?.means === 'release' || releasedByHand(life, bound.place, again.place) || mayRetry(again) || claimedBetween(bound, again)) continue
       yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound.execution}, which did not end as released` }
     }
   }
