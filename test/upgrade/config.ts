@@ -15,8 +15,6 @@ export interface ConfigOptions {
   readonly database: string | null
   readonly redis: string | null
   readonly upstream: string
-  readonly port: number
-  readonly adminPort: number
 }
 
 const ENFORCED: Readonly<Record<string, string>> = {
@@ -34,7 +32,7 @@ const INBOXES: Readonly<Record<string, string>> = {
   held: 'unknown: hold, inbox: { maxAttempts: 1000, backoff: { first: 300ms, longest: 1s } }'
 }
 
-export function configOf ({ database, redis, upstream, port, adminPort }: ConfigOptions): string {
+export function configOf ({ database, redis, upstream }: ConfigOptions): string {
   const drops = ['database', ...redis === null ? [] : ['redis']]
   const routes = [
     ...Object.entries(ENFORCED).map(([name, policy]) => routeText(name, `answerWithin: 15s, ${policy}`)),
@@ -46,8 +44,8 @@ export function configOf ({ database, redis, upstream, port, adminPort }: Config
     ...redis === null ? [] : [`  redis: { url: "${redis}" }`]
   ]
   return `version: 1
-listen: { host: 127.0.0.1, port: ${port} }
-admin: { host: 127.0.0.1, port: ${adminPort}, readiness: strict }
+listen: { host: 127.0.0.1, port: 0 }
+admin: { host: 127.0.0.1, port: 0, readiness: strict }
 ${stores.length === 0 ? '' : `stores:\n${stores.join('\n')}\n`}drain: { delay: ${DRAIN_DELAY_MS}ms, timeout: 8s }
 upstreams:
   upstream: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms }

@@ -9,7 +9,6 @@ import { join } from 'node:path'
 import { startProcess, bareEnv } from '../harness/process-gateway.ts'
 import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { makeDirectory } from '../harness/directory.ts'
-import { freePort } from '../harness/ports.ts'
 import type { PostgresServer } from '../harness/postgres.ts'
 import type { RedisServer } from '../harness/redis.ts'
 import { Balancer } from '../e2e/balancer.ts'
@@ -44,8 +43,7 @@ export async function startWorld (ending: Ending, stores: Stores, release: Relea
   const redis = stores.redis?.url ?? null
   const seats: Seat[] = []
   for (let number = 0; number < (database === null ? 1 : 2); number++) {
-    const ports = { port: await freePort(), adminPort: await freePort() }
-    seats.push(new Seat(ending, ports, configOf({ database, redis, upstream: book.url, ...ports })))
+    seats.push(new Seat(ending, configOf({ database, redis, upstream: book.url })))
   }
   await Promise.all(seats.map(async seat => seat.start(release)))
   const balancer = new Balancer(seats, BALANCER)
@@ -70,18 +68,20 @@ async function asked (balancer: Balancer, ask: Ask): Promise<Answered> {
   }
 }
 
+/** Refuses every connection. */
+const NOBODY = 'http://127.0.0.1:1'
+
 export class Seat {
-  readonly url: string
-  readonly adminUrl: string
+  /** Of the process that is there: each has ports of its own, for somebody else may take one that was let go of. */
+  url = NOBODY
+  adminUrl = NOBODY
   readonly #ending: Ending
   readonly #files: readonly string[]
   #release: Release | null = null
   #process: ProcessGateway | null = null
 
-  constructor (ending: Ending, { port, adminPort }: { readonly port: number, readonly adminPort: number }, config: string) {
+  constructor (ending: Ending, config: string) {
     this.#ending = ending
-    this.url = `http://127.0.0.1:${port}`
-    this.adminUrl = `http://127.0.0.1:${adminPort}`
     const directory = makeDirectory('seat')
     ending.after(async () => { directory.remove() })
     const file = join(directory.path, 'onceway.yaml')
@@ -91,19 +91,29 @@ export class Seat {
 
   async start (release: Release): Promise<void> {
     this.#release = release
-    this.#process = await startProcess(this.#ending, { main: release.main, args: this.#files, env: release.env })
+    const started = await startProcess(this.#ending, { main: release.main, args: this.#files, env: release.env })
+    this.#process = started
+    this.url = started.url
+    this.adminUrl = started.adminUrl
   }
 
   async kill (): Promise<void> {
     this.#process?.signal('SIGKILL')
     await this.#process?.exited
+    this.#leave()
   }
 
   /** As an orchestrator does it. Throws unless it drains and ends with 0. */
   async terminate (): Promise<void> {
     this.#process?.signal('SIGTERM')
     const ended = await this.#process?.exited
+    this.#leave()
     if (ended !== 0) throw new Error(`${this.#release?.name} should have drained and ended with 0 after SIGTERM, and: ${ended}\n${this.#process?.output()}`)
+  }
+
+  #leave (): void {
+    this.url = NOBODY
+    this.adminUrl = NOBODY
   }
 
   /** `onceway …` of the release that runs here, beside it. */
