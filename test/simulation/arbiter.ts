@@ -168,11 +168,10 @@ export class SimulatedArbiter {
   /** As a driver sends it along with every statement, which tests it where it is carried out. */
   async #believing (believedMs: Believed, call: () => Promise<unknown>): Promise<unknown> {
     this.#believedMs = believedMs
-    try {
-      return call()
-    } finally {
-      this.#believedMs = NOTHING_BELIEVED
-    }
+    // Carried out before its promise is there (memory.ts).
+    const calling = call()
+    this.#believedMs = NOTHING_BELIEVED
+    return calling
   }
 
   /** A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts). */
