@@ -18,7 +18,7 @@ import { SIMULATED } from './simulated.ts'
 import { REDIS_PAST_BREAKS } from './redis-past.ts'
 
 export interface Patch {
-  /** Below src/. */
+  /** Below src/ (or, for what only the simulation has, beside it). */
   readonly file: string
   /** Stands there exactly once. */
   readonly find: string

@@ -16,7 +16,7 @@ const SCHEDULES = 5_000
 /** Some of each theme. */
 const REPLAYED = 60
 
-test('whatever dies, stops, is cut off, comes late or gets lost: in 5,000 schedules nothing is sent twice, lost or told wrongly', async t => {
+test('whatever dies, stops, is cut off, comes late, gets lost, differs or steps: in 5,000 schedules nothing is sent twice, lost or told wrongly', async t => {
   // On a thread of its own: the test runner follows every promise, and there are millions.
   const { schedules, turns, failures } = await exploreAll({ seed: SEED, schedules: SCHEDULES, workers: 1, untilWrong: false, progress: () => {} })
   assert.equal(schedules, SCHEDULES)

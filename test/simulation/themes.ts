@@ -33,6 +33,7 @@ export const THEMES: ReadonlyArray<readonly [weight: number, theme: Theme]> = [
   [10, { name: 'redis', lean: draft => ({ faults: [...some(draft, 1, 2, () => at(draft, redis(draft))), ...some(draft, 0, 1, () => at(draft, any(draft)))] }) }],
   [8, { name: 'unsettled', lean: unsettled }],
   [8, { name: 'operator', lean: operator }],
+  [4, { name: 'overtaken', lean: overtaken }],
   [8, { name: 'queue', lean: queue }],
   [4, { name: 'drain', lean: draft => ({ faults: some(draft, 1, 2, () => at(draft, drain(draft))) }) }],
   [18, { name: 'mix', lean: draft => ({ faults: some(draft, 2, 4, () => draft.chance.hit(0.3) ? message(draft) : at(draft, any(draft))) }) }],
@@ -178,6 +179,20 @@ function operator (draft: Draft): Leaning {
     action: { kind: 'pause', gateway, forMs: chance.whole(2 * leaseMs, upstreamTimeoutMs + 6 * leaseMs), clock: 'runs' }
   }
   return { faults: chance.hit(0.7) ? [silent] : [at(draft, any(draft))], operator: Array.from({ length: chance.whole(1, 3) }, () => operatorAct(chance)) }
+}
+
+/** Stopped with the answer at hand, for as long as others need to call the outcome unknown and to find out themselves. */
+function overtaken (draft: Draft): Leaning {
+  const { chance, leaseMs } = draft
+  const gateway = gatewayOf(draft)
+  const trigger: Trigger = chance.hit(0.5) ? { kind: 'call', gateway, operation: 'send', nth: 1, moment: 'applied' } : { kind: 'call', gateway, operation: 'settle', nth: 1, moment: 'call' }
+  const faults: Fault[] = [{ trigger, action: { kind: 'pause', gateway, forMs: chance.whole(Math.round(1.3 * leaseMs), 3 * leaseMs), clock: 'runs' } }]
+  const other = (gateway + 1) % draft.gateways
+  // Whoever has asked is stopped with what he has heard: the owner is back before him.
+  if (chance.hit(0.5)) faults.push({ trigger: { kind: 'call', gateway: other, operation: chance.one(['resolve', 'noteProbe']), nth: 1, moment: 'call' }, action: { kind: 'pause', gateway: other, forMs: chance.whole(leaseMs, 4 * leaseMs), clock: 'runs' } })
+  const clients: SimulatedClient[] = [{ key: 'k-0', scope: 'Bearer a', body: 'one', startsAtMs: draft.longestLeaseMs + 100, gateway, roams: false, leavesAfterMs: [null, null], triesMax: 4, retryMs: 300 }]
+  // What is found is told as 201: who overwrites what others have found says something else.
+  return { faults, clients, script: [{ kind: 'answer', status: chance.one([201, 500]), means: 'keep', afterMs: chance.whole(1, 200) }], poolMs: [] }
 }
 
 /** The arbiter loses a claim that was acknowledged, and nothing else goes wrong: Redis still knows who executes (P7). */
