@@ -64,6 +64,7 @@ export class MemoryStore implements RecordStore {
 
   /** A record stands there and is not past: in no turn of microtasks of its own, so that the inbox beside it tests and writes at once. */
   isRecorded (id: Buffer): boolean {
+    this.#ledger.believedMs = this.#believedMs() ?? Infinity
     return this.#ledger.look(id, this.#nowMs())?.past === false
   }
 

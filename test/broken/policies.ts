@@ -1,4 +1,5 @@
 /** The fault table's rows of gateways whose policies differ, beside each other or over a reload, and the breaks that they name. */
+/* eslint-disable no-template-curly-in-string -- texts of sources, which have templates in them */
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 

@@ -13,6 +13,7 @@ import type { World } from '../../src/gateway/world.ts'
 import { eventually } from '../harness/eventually.ts'
 import type { Operation } from '../harness/faulty-store.ts'
 import { relayPolicy } from '../harness/gateway.ts'
+import { SYSTEM_RANDOM } from '../../src/clock.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 import { CREATED } from '../harness/witness.ts'
 import { startShared } from '../regress/world.ts'
@@ -76,7 +77,7 @@ test('while commits hang for longer than a lease nobody takes what the living ha
 test('a silence that is not noticed is shorter than the shortest lease, whatever the longest is', () => {
   const clock = new ManualClock()
   const limits = { executions: 1, waiters: 1, inFlightPerScope: 0, bufferedBytes: 1, unsettledBytes: 1, recentBytes: 0 }
-  const { contact, heartbeatMs } = new Gateway({ clock, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as World, 3_000)
+  const { contact, heartbeatMs } = new Gateway({ clock, random: SYSTEM_RANDOM, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as World, 3_000)
   contact.kept()
   clock.stall(heartbeatMs * 2)
   assert.equal(contact.standing(), true, 'one heartbeat may be missed')

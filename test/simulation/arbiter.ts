@@ -168,10 +168,10 @@ export class SimulatedArbiter {
   /** As a driver sends it along with every statement, which tests it where it is carried out. */
   async #believing (believedMs: Believed, call: () => Promise<unknown>): Promise<unknown> {
     this.#believedMs = believedMs
-    // Carried out before its promise is there (memory.ts).
-    const calling = call()
+    // Carried out at once, told later: another caller's word counts by then.
+    const told = call()
     this.#believedMs = NOTHING_BELIEVED
-    return calling
+    return told
   }
 
   /** A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts). */

@@ -110,7 +110,8 @@ describe('whose installation a database is', needs('own postgres'), () => {
     const url = await served(t)
     await query(url, `insert into onceway.gateways (id, instance, beat, seen_at)
       select decode(lpad(to_hex(days), 32, '0'), 'hex'), 'gone', 7, clock_timestamp() - days * interval '1 day' from generate_series(2, 5) days`)
-    await opened(t, url, true)
+    const { store } = await opened(t, url, true)
+    await store.sweep(10)
     assert.deepEqual((await query(url, 'select get_byte(id, 15) as days from onceway.gateways')).map(({ days }) => days), [2])
   })
 

@@ -10,7 +10,7 @@ import type { Client } from 'pg'
 import type { Aspects } from '../../src/core/aspects.ts'
 import type { Registering } from '../../src/ports.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
-import type { Session, Statement, Values } from '../../src/store/postgres/connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from '../../src/store/postgres/connections.ts'
 import { Horizon } from '../../src/store/postgres/durable.ts'
 import { acceptAll } from '../../src/store/postgres/inbox-accept.ts'
 import { messageOf, ROUTE } from '../conformance/inbox-world.ts'
@@ -122,7 +122,7 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
       horizon: new Horizon(),
       run: async <Row extends object>({ name, text, idsAsText = false }: Statement, values: Values): Promise<Row[]> => {
         if (name === 'message_accept_all') await store.insert(claimOf({ id: claimed.id }))
-        const { rows } = await client.query<Record<string, unknown>>(text(schema), [...values])
+        const { rows } = await client.query<Record<string, unknown>>(text(schema).replaceAll(BELIEVED, "'infinity'::timestamptz"), [...values])
         return rows.map(row => idsAsText && Buffer.isBuffer(row.id) ? { ...row, id: row.id.toString('hex') } : row) as Row[]
       }
     }

@@ -90,8 +90,11 @@ export class ShardedRecords implements RecordStore {
   }
 
   async beat (sign: SignOfLife): Promise<Beaten> {
-    await Promise.all(this.#shards.slice(1).map(shard => shard.beat(sign)))
-    return this.#first.beat(sign)
+    const all = await Promise.all(this.#shards.map(async shard => shard.beat(sign)))
+    const [first] = all
+    if (first === undefined) throw new Error('there is no database')
+    // Another one in any of them is another one of the whole.
+    return { ...first, generation: all.reduce((sum, { generation }) => sum + generation, 0) }
   }
 
   async close (): Promise<void> { await Promise.all(this.#shards.map(shard => shard.close())) }
