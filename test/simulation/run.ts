@@ -123,7 +123,7 @@ class Simulation {
     this.#route = this.#routes[0] as GuardedRoute
     this.#network = new Network(schedule.network, new Chance(seed, NETWORK_STREAM), this.#timeline)
     this.#director = new Director(faults, action => { this.#faults.act(action) })
-    this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), doubtful: () => this.#doubtful() })
+    this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, steps: faults.some(({ action }) => action.kind === 'step' && action.byMs > 0), promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), doubtful: () => this.#doubtful() })
     this.#living = new Living(schedule, this.#timeline, this.#seats)
     const records = watched(this.#arbiter.records, this.#owners, this.#keeper.note, () => this.#timeline.nowMs, this.#settled)
     this.#records = { ...records, lapse: async order => this.#lapse(records, order) }
