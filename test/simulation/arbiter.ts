@@ -27,6 +27,8 @@ interface Hanging extends Gate { readonly shows: boolean, readonly held: Map<str
 
 export interface ArbiterOptions {
   readonly timeline: Timeline
+  /** Its clock will step ahead. */
+  readonly steps: boolean
   /** A standby will take over: what it has is done again, so all that is written is noted. */
   readonly promoted: boolean
   /** What is written from now on may be lost; to be called if it is. */
@@ -137,6 +139,8 @@ export class SimulatedArbiter {
 
   async #beat (sign: SignOfLife): Promise<Beaten> {
     const beaten = await this.#store.beat(sign)
+    // Where no clock ever steps ahead nobody has anything to tell.
+    if (!this.#options.steps) return beaten
     return { ...beaten, ...this.#words.beat(sign, beaten.nowMs) }
   }
 
@@ -151,9 +155,15 @@ export class SimulatedArbiter {
 
   /** `records`: these rows, watched. A call ends here as a driver's ends: acknowledged, or not. */
   async carried (records: RecordStore, operation: string, args: readonly unknown[], believedMs: Believed): Promise<unknown> {
+    if (!this.hampered) {
+      // Carried out at once, told later: another caller's word counts by then.
+      this.#believedMs = believedMs
+      const told = (records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>)(...args)
+      this.#believedMs = NOTHING_BELIEVED
+      return told
+    }
     const hanging = this.#hanging
     const call = async (given: readonly unknown[]): Promise<unknown> => this.#believing(believedMs, async () => (records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>)(...given))
-    if (hanging === null && this.#locked.size === 0) return call(args)
     if (READS.has(operation)) return this.#vouched(operation, await call(args))
     if (operation === 'renew') return this.#renewed(args[0] as Token[], async tokens => call([tokens]) as Promise<RenewResult[]>)
     if (operation === 'lapse') return this.#lapsed(args[0] as LapseOrder, call)
@@ -168,10 +178,10 @@ export class SimulatedArbiter {
   /** As a driver sends it along with every statement, which tests it where it is carried out. */
   async #believing (believedMs: Believed, call: () => Promise<unknown>): Promise<unknown> {
     this.#believedMs = believedMs
-    // Carried out before its promise is there (memory.ts).
-    const calling = call()
+    // Carried out at once, told later: another caller's word counts by then.
+    const told = call()
     this.#believedMs = NOTHING_BELIEVED
-    return calling
+    return told
   }
 
   /** A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts). */

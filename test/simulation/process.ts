@@ -47,7 +47,7 @@ export interface ProcessOptions {
 
 const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'] as const
 const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'clear', 'forget'] as const
-const INBOX_CALLS: ReadonlySet<string> = new Set(['accept', 'acceptAll', 'look'])
+const INBOX_CALLS = ['accept', 'acceptAll', 'look'] as const
 /** Nothing depends on when these are applied: one event for both ways is enough. */
 const IDLE_READS: ReadonlySet<string> = new Set(['beat', 'unresolved'])
 /** What a driver needs to notice that a connection is gone. */
@@ -189,30 +189,29 @@ export class SimulatedProcess {
 
   // -------------------------------------------------------------- the stores
 
+  /** These calls of a store, on its way. */
+  #wired (port: 'records' | 'locks', names: readonly string[], store: object): object {
+    const call = (name: string, args: unknown[]): unknown => Reflect.apply(Reflect.get(store, name, store) as (...args: unknown[]) => unknown, store, args)
+    return Object.fromEntries(names.map(name => [name, async (...args: unknown[]) => this.#call(port, name, args, async () => call(name, args))]))
+  }
+
   #wiredRecords (store: RecordStore): RecordStore {
-    const calls = RECORD_CALLS.map(operation => [operation, async (...args: unknown[]) => this.#call('records', operation, args, async () => (store[operation] as (...args: unknown[]) => Promise<unknown>)(...args))] as const)
-    return { name: store.name, installation: store.installation, close: async () => {}, ...Object.fromEntries(calls) } as unknown as RecordStore
+    return { name: store.name, installation: store.installation, close: async () => {}, ...this.#wired('records', RECORD_CALLS, store) } as unknown as RecordStore
   }
 
   /** As far as it accepts: nobody delivers here. */
   #wiredInbox (store: InboxStore): InboxStore {
-    return new Proxy(store, {
-      get: (_, property) => {
-        const member = store[property as keyof InboxStore].bind(store) as (...args: unknown[]) => Promise<unknown>
-        return INBOX_CALLS.has(String(property)) ? async (...args: unknown[]) => this.#call('records', String(property), args, async () => member(...args)) : member
-      }
-    })
+    return { sweep: async () => 0, depths: async () => [], list: async () => [], ...this.#wired('records', INBOX_CALLS, store) } as unknown as InboxStore
   }
 
   #wiredLocks (store: LockStore): LockStore {
-    const calls = LOCK_CALLS.map(operation => [operation, async (...args: unknown[]) => this.#call('locks', operation, args, async () => (store[operation] as (...args: unknown[]) => Promise<unknown>)(...args))] as const)
     return {
       name: store.name,
       available: () => this.#options.network.blocked(this.gateway, 'locks') === null,
       close: async () => {},
       wake: (id: Buffer) => { this.#wake(store, id) },
       watch: async (id: Buffer, onWake: () => void) => this.#call('locks', 'watch', [id], async () => store.watch(id, () => { this.#woken(onWake) })),
-      ...Object.fromEntries(calls)
+      ...this.#wired('locks', LOCK_CALLS, store)
     } as unknown as LockStore
   }
 

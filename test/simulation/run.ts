@@ -21,8 +21,7 @@ import type { Behaviour } from '../crash/outside.ts'
 import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
 import { inboxPolicy } from '../gateway/inbox-world.ts'
 import { guardedRoute } from '../harness/gateway.ts'
-import type { Port } from '../harness/crashing.ts'
-import type { History, Rules, Told } from '../harness/history.ts'
+import type { History, Told } from '../harness/history.ts'
 import { Timeline } from '../harness/timeline.ts'
 import { carriedBy, SimulatedArbiter } from './arbiter.ts'
 import type { Believed } from './arbiter.ts'
@@ -36,6 +35,7 @@ import { HistoryKeeper } from './history-keeper.ts'
 import { Living } from './living.ts'
 import { Network } from './network.ts'
 import { Operator } from './operator.ts'
+import { BACKGROUND_PATIENCE_MS, patienceMsOf, rulesOf } from './patience.ts'
 import { SimulatedProcess } from './process.ts'
 import { Reach } from './reach.ts'
 import type { Schedule } from './schedule.ts'
@@ -69,12 +69,6 @@ const BOOKS_STREAM = 4
 const PROCESS_STREAM = 10
 /** No client of any schedule asks for longer. */
 const CLIENTS_END_MS = 400_000
-/** The drivers' patience (store/postgres/open.ts): a settle has 5 s, what runs behind has longer. */
-const SETTLE_PATIENCE_MS = 5_000
-const BACKGROUND_PATIENCE_MS = 30_000
-const RENEWAL_SHARE = 1 / 6
-/** commandTimeout and the wait for a subscription (store/redis). */
-const REDIS_PATIENCE_MS = 200
 /** What follows the last answer, faults and all. */
 const AFTERWARDS_MS = 1_500
 /** Between two tries to reach the arbiter at start. */
@@ -129,7 +123,7 @@ class Simulation {
     this.#route = this.#routes[0] as GuardedRoute
     this.#network = new Network(schedule.network, new Chance(seed, NETWORK_STREAM), this.#timeline)
     this.#director = new Director(faults, action => { this.#faults.act(action) })
-    this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), doubtful: () => this.#doubtful() })
+    this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, steps: faults.some(({ action }) => action.kind === 'step' && action.byMs > 0), promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), doubtful: () => this.#doubtful() })
     this.#living = new Living(schedule, this.#timeline, this.#seats)
     const records = watched(this.#arbiter.records, this.#owners, this.#keeper.note, () => this.#timeline.nowMs, this.#settled)
     this.#records = { ...records, lapse: async order => this.#lapse(records, order) }
@@ -196,7 +190,7 @@ class Simulation {
       inbox: this.#arbiter.inbox,
       upstream: this.#upstream,
       poolMs: () => this.#calm ? 0 : this.#schedule.poolMs[this.#dispatches++] ?? 0,
-      patienceMs: (port, operation) => this.#patienceMs(port, operation),
+      patienceMs: (port, operation) => patienceMsOf(this.#schedule, port, operation),
       watcher: this.#reach
     })
     const seat = this.#seatOf(process, this.#variants[number] ?? 0, {
@@ -260,16 +254,6 @@ class Simulation {
     const { longestLeaseMs, policy } = this.#schedule
     const route = this.#routeOf(variant)
     return { longestLeaseMs: longestLeaseMs - policy.leaseMs + route.idempotency.leaseMs, probed: probedRoutes([route]), inboxes: inboxRoutes([route]) }
-  }
-
-  #patienceMs (port: Port, operation: string): number {
-    if (port !== 'records') return REDIS_PATIENCE_MS
-    switch (operation) {
-      case 'insert': case 'take': case 'confirm': case 'look': return this.#schedule.claimWithinMs
-      case 'settle': case 'settleLost': return SETTLE_PATIENCE_MS
-      case 'renew': return this.#schedule.policy.leaseMs * RENEWAL_SHARE
-      default: return BACKGROUND_PATIENCE_MS
-    }
   }
 
   async #lapse (records: RecordStore, order: LapseOrder): Promise<Lapsed[]> {
@@ -371,18 +355,4 @@ class Simulation {
     const rules = rulesOf(this.#schedule, this.#route)
     return { events: this.#keeper.events, rows, endedAtMs: this.#timeline.nowMs, rulesOf: () => rules, unknownOf: call => (this.#taken.get(call) ?? this.#route).idempotency.unknown }
   }
-}
-
-/** The ways to the stores and back, some times over. */
-const SCHEDULING_MS = 500
-
-/** With several configurations: the most patient one's. */
-function rulesOf ({ claimWithinMs, clients, faults, network, variants }: Schedule, { idempotency }: GuardedRoute): Rules {
-  const { unknown, retentionMs, unknownRetentionMs, answerWithinMs, inFlight, onMismatch } = idempotency
-  const stoppedMs = faults.reduce((sum, { action }) => action.kind === 'pause' ? sum + action.forMs : sum, 0)
-  // A waiter whose own claim is decided last may have joined others, who asked for something else, before.
-  const claims = 2 + new Set(clients.map(({ body }) => body)).size
-  const patienceMs = Math.max(answerWithinMs, inFlight.waitMs, ...variants.flatMap(variant => [variant.answerWithinMs ?? 0, variant.inFlight?.waitMs ?? 0]))
-  const answerMs = patienceMs + claims * (claimWithinMs + REDIS_PATIENCE_MS) + stoppedMs + network.slow.ms * 2 + SCHEDULING_MS
-  return { unknown, retentionMs, unknownRetentionMs, answerMs, replaysMismatch: onMismatch.action === 'replay' }
 }

@@ -1,0 +1,35 @@
+/** How long anybody waits in a simulated world: the drivers for a reply, a client at most for its answer. Pure. */
+import type { GuardedRoute } from '../../src/core/policy.ts'
+import type { Port } from '../harness/crashing.ts'
+import type { Rules } from '../harness/history.ts'
+import type { Schedule } from './schedule.ts'
+
+/** The drivers' patience (store/postgres/open.ts): a settle has 5 s, what runs behind has longer. */
+const SETTLE_PATIENCE_MS = 5_000
+export const BACKGROUND_PATIENCE_MS = 30_000
+const RENEWAL_SHARE = 1 / 6
+/** commandTimeout and the wait for a subscription (store/redis). */
+const REDIS_PATIENCE_MS = 200
+/** The ways to the stores and back, some times over. */
+const SCHEDULING_MS = 500
+
+export function patienceMsOf ({ claimWithinMs, policy }: Schedule, port: Port, operation: string): number {
+  if (port !== 'records') return REDIS_PATIENCE_MS
+  switch (operation) {
+    case 'insert': case 'take': case 'confirm': case 'look': return claimWithinMs
+    case 'settle': case 'settleLost': return SETTLE_PATIENCE_MS
+    case 'renew': return policy.leaseMs * RENEWAL_SHARE
+    default: return BACKGROUND_PATIENCE_MS
+  }
+}
+
+/** With several configurations: the most patient one's. */
+export function rulesOf ({ claimWithinMs, clients, faults, network, variants }: Schedule, { idempotency }: GuardedRoute): Rules {
+  const { unknown, retentionMs, unknownRetentionMs, answerWithinMs, inFlight, onMismatch } = idempotency
+  const stoppedMs = faults.reduce((sum, { action }) => action.kind === 'pause' ? sum + action.forMs : sum, 0)
+  // A waiter whose own claim is decided last may have joined others, who asked for something else, before.
+  const claims = 2 + new Set(clients.map(({ body }) => body)).size
+  const patienceMs = Math.max(answerWithinMs, inFlight.waitMs, ...variants.flatMap(variant => [variant.answerWithinMs ?? 0, variant.inFlight?.waitMs ?? 0]))
+  const answerMs = patienceMs + claims * (claimWithinMs + REDIS_PATIENCE_MS) + stoppedMs + network.slow.ms * 2 + SCHEDULING_MS
+  return { unknown, retentionMs, unknownRetentionMs, answerMs, replaysMismatch: onMismatch.action === 'replay' }
+}
