@@ -40,6 +40,8 @@ export interface Contestant {
   readonly needs: readonly Need[]
   /** Its inbox keeps the order of each group. */
   readonly ordered?: boolean
+  /** The same from another checkout, whose packages are installed: what a change costs is a ratio in one run. */
+  readonly of?: (checkout: string) => Contestant
   readonly start: (world: World) => Promise<Child>
 }
 
@@ -119,6 +121,8 @@ function holdable (child: Child): Child {
 
 interface Onceway {
   readonly name: string
+  /** The program. Default: this checkout's. */
+  readonly main?: string
   readonly what: string
   readonly works: readonly Work[]
   readonly over?: string
@@ -133,7 +137,7 @@ interface Onceway {
 
 /** As its users run it: by the command line, from a file that says where and what, everything else by default, logs too. */
 function onceway (settings: Onceway): Contestant {
-  const { name, what, works, over = BASELINE, postgres = false, redis = false, slow = false, ordered = false } = settings
+  const { name, main = MAIN, what, works, over = BASELINE, postgres = false, redis = false, slow = false, ordered = false } = settings
   const needs: Need[] = []
   if (postgres) needs.push(slow ? 'slow postgres' : 'postgres')
   if (redis) needs.push('redis')
@@ -144,6 +148,7 @@ function onceway (settings: Onceway): Contestant {
     over,
     needs,
     ordered,
+    of: checkout => onceway({ ...settings, name: `${name}-before`, what: `${what}; the other checkout`, main: join(checkout, 'src/main.ts') }),
     async start ({ directory, upstreamUrl, concurrency, redisUrl, createDatabase }) {
       const home = join(directory, name)
       mkdirSync(home)
@@ -152,7 +157,7 @@ function onceway (settings: Onceway): Contestant {
       const write = (policy: string): void => { writeFileSync(file, configuration(settings, upstreamUrl, databaseUrl, cacheUrl, policy)) }
       const policyOf = (wish: Wish): string => works.includes('accept') ? inboxPolicy(settings, concurrency, wish) : 'profile: api'
       write(policyOf('free'))
-      const child = await startNode(name, directory, [MAIN, 'serve', '--config', file, '--data-dir', join(home, 'store')], {})
+      const child = await startNode(name, directory, [main, 'serve', '--config', file, '--data-dir', join(home, 'store')], {})
       return {
         ...child,
         async deliveries (wish) {

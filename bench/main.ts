@@ -1,10 +1,11 @@
 /**
- * `npm run bench -- --only NAME,… --seconds N --rounds N --concurrency N,… --json FILE --report FILE`: onceway beside what
- * else one could do, on this machine, in one run. Exit 1 when onceway gave a wrong answer or executed a key twice; what others do is told.
+ * `npm run bench -- --only NAME,… --seconds N --rounds N --concurrency N,… --before CHECKOUT --json FILE --report FILE`:
+ * onceway beside what else one could do, on this machine, in one run. Exit 1 when onceway gave a wrong answer or executed a
+ * key twice; what others do is told.
  */
 import { cpus, totalmem } from 'node:os'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { versions, versionOfTool } from '../test/harness/versions.ts'
 import { BASELINE, CONTESTANTS, overOf } from './contestants.ts'
@@ -21,6 +22,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '7' },
     concurrency: { type: 'string', default: '1,32,256' },
     pool: { type: 'string', default: '10000' },
+    before: { type: 'string' },
     json: { type: 'string' },
     report: { type: 'string' }
   }
@@ -53,10 +55,17 @@ function withoutMissing (contestants: readonly Contestant[]): { present: Contest
 /** Without what is only about files of this machine. */
 function command (): string {
   const said = (['only', 'seconds', 'rounds', 'concurrency', 'pool'] as const).filter(name => process.argv.some(arg => arg.startsWith(`--${name}`)))
-  return ['npm run bench', ...said.length === 0 ? [] : ['--'], ...said.map(name => `--${name} ${values[name]}`)].join(' ')
+  const options = [...said.map(name => `--${name} ${values[name]}`), ...values.before === undefined ? [] : ['--before CHECKOUT']]
+  return ['npm run bench', ...options.length === 0 ? [] : ['--'], ...options].join(' ')
 }
 
-const { present, skipped } = withoutMissing(chosen())
+/** Each of ours a second time, from the checkout that `--before` names. */
+function withBefore (contestants: readonly Contestant[]): Contestant[] {
+  const { before } = values
+  return before === undefined ? [...contestants] : contestants.flatMap(each => [each, ...each.of === undefined ? [] : [each.of(resolve(before))]])
+}
+
+const { present, skipped } = withoutMissing(withBefore(chosen()))
 // Before the first minute is spent: what cannot be written at the end is lost.
 for (const file of [values.json, values.report]) if (file !== undefined) mkdirSync(dirname(file), { recursive: true })
 const rounds = whole('rounds', values.rounds)

@@ -6,7 +6,7 @@ export type AcceptResult =
   | { readonly kind: 'accepted' }
   /** A message with this id stands there; as it stands. */
   | { readonly kind: 'seen', readonly message: MessageDetail }
-  /** Nothing was written: no message stands there, but a record does, and the message is under no claim of it. */
+  /** Nothing was written: no message stands there, but a record does, and the message is under no claim of it, or under one that has ended. */
   | { readonly kind: 'recorded' }
   /** Nothing was written: a living gateway may execute what comes for this route (registry-port.ts). Under a claim it is accepted. */
   | { readonly kind: 'contended' }
@@ -64,7 +64,7 @@ export interface MessageAudit { readonly who: string, readonly why: string }
  */
 export interface InboxStore {
   accept: (message: NewMessage) => Promise<AcceptResult>
-  /** All of them, or (one of them is there already with another fingerprint, is recorded or contended) none; in one transaction. The results in their order; their ids all different. */
+  /** All of them, or (one of them is there already with another fingerprint, is recorded or contended) none; in one transaction. The results in their order; their ids all different, and none of them under a claim. */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
   /** This worker lives for `leaseMs` from when the statement began. Rejected for a lock: it is waited for behind the call, and lives meanwhile. */

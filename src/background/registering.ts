@@ -1,8 +1,9 @@
 /**
  * Tells the other gateways what this one does with its routes (gateway/registration.ts), and says once of each difference that
- * they do otherwise. What divides a key into two is a warning; a roll-out of anything else is told as it passes.
+ * they do otherwise. What divides a key into two, or sends again what another holds, is a warning; a roll-out of anything else is told
+ * as it passes.
  */
-import { ASPECTS, divides } from '../core/aspects.ts'
+import { ASPECTS, divides, resends } from '../core/aspects.ts'
 import type { Aspect } from '../core/aspects.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { DifferingRoute } from '../ports.ts'
@@ -35,7 +36,7 @@ export function registering (gateway: Gateway, says = true): Service {
   })
 }
 
-interface Difference { readonly instance: string, readonly gateway: string, readonly route: string, readonly aspect: Aspect, readonly here: string, readonly there: string }
+interface Difference { readonly instance: string, readonly gateway: string, readonly route: string, readonly aspect: Aspect, readonly here: string, readonly there: string, readonly resends: boolean }
 
 function differencesOf (gateway: Gateway, { gateway: other, instance, route, policy }: DifferingRoute): Difference[] {
   const mine = gateway.registration.policyOf(route)
@@ -43,7 +44,7 @@ function differencesOf (gateway: Gateway, { gateway: other, instance, route, pol
   // What another build says nothing of, nobody can compare.
   return ASPECTS.flatMap(aspect => {
     const there = policy[aspect]
-    return there === undefined || there === mine[aspect] ? [] : [{ instance, gateway: other, route, aspect, here: mine[aspect], there }]
+    return there === undefined || there === mine[aspect] ? [] : [{ instance, gateway: other, route, aspect, here: mine[aspect], there, resends: resends(aspect, mine, policy) }]
   })
 }
 
@@ -51,9 +52,10 @@ function countsOf (differences: readonly Difference[]): Map<Aspect, number> {
   return new Map(ASPECTS.map(aspect => [aspect, new Set(differences.filter(each => each.aspect === aspect).map(({ route }) => route)).size]))
 }
 
-function tell ({ world: { log } }: Gateway, { instance, route, aspect, here, there }: Difference): void {
+function tell ({ world: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
   const fields = { route, aspect, here, there, other: instance }
   if (divides(aspect, here, there)) log.warn(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree one key is looked for in two places, and can be executed by both`)
+  else if (sentAgain) log.warn(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree, what the one would hold may be sent again by the other`)
   else log.info(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: each does as its own configuration says`)
 }
 

@@ -14,6 +14,8 @@ export interface OpenStores {
   readonly records: RecordStore
   readonly inbox: InboxStore
   readonly locks: LockStore
+  /** How far the gateways have found the store's clock ahead; 0: its time is believed. */
+  readonly aheadMs: number
   readonly close: () => Promise<void>
 }
 
@@ -23,7 +25,8 @@ const UNCOUNTED: Pick<Meter, 'store' | 'breaker'> = { store: () => {}, breaker: 
 
 /** @throws StartError or StoreUnavailable, when a store cannot be opened. */
 export async function openStores (config: Config): Promise<OpenStores> {
-  const records = await openRecords(config, believed(await readClock(config)))
+  const clock = await readClock(config)
+  const records = await openRecords(config, believed(clock))
   const { redis } = config.stores
   // As in the gateway: the embedded store is one process's, which has its own memory for that.
   const locks = redis === null || config.stores.postgres === null ? NO_LOCKS : openRedis({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
@@ -31,6 +34,7 @@ export async function openStores (config: Config): Promise<OpenStores> {
     records,
     inbox: records.inbox,
     locks,
+    aheadMs: clock.aheadMs,
     close: async () => { await Promise.allSettled([records.close(), locks.close()]) }
   }
 }

@@ -58,9 +58,9 @@ export async function releaseRecord (desk: Desk, record: RecordDetail): Promise<
 
 /** The row goes two leases from now, so that every copy elsewhere has ended by then; copies in Redis go at once, and once more after a lease, for one that was just being written (P10). */
 export async function deleteRecord (desk: Desk, record: RecordDetail): Promise<number> {
-  const { options, stores: { records, locks }, terminal } = desk
+  const { options, stores: { records, locks, aheadMs }, terminal } = desk
   const result = await records.expire(tokenOf(options, record), auditOf(options, 'delete'))
-  const exitCode = tell(desk, record, result, `Deleted: forgotten in ${2 * record.leaseMs} ms at the latest.`)
+  const exitCode = tell(desk, record, result, `Deleted: forgotten ${aheadMs > 0 ? 'when the time of the store is believed again (onceway clock)' : `in ${2 * record.leaseMs} ms at the latest`}.`)
   if (exitCode !== 0 || locks.name === 'none') return exitCode
   const told = await forget(locks, record.id)
   terminal.out(`Waiting one lease (${record.leaseMs} ms) to clear Redis once more.`)

@@ -52,6 +52,14 @@ export function divides (aspect: Aspect, one: string, other: string): boolean {
   return aspect === 'key' || aspect === 'scope' || aspect === 'marks'
 }
 
+/**
+ * While gateways with these two run beside each other, one of them may send again what the other would hold: by its own `unknown`,
+ * or because it gives up a claim whose lease is longer than all that it knows (docs/deployment.md).
+ */
+export function resends (aspect: Aspect, one: Partial<Aspects>, other: Partial<Aspects>): boolean {
+  return (aspect === 'unknown' || aspect === 'lease') && (one.unknown === 'retry' || other.unknown === 'retry')
+}
+
 export function scopeText (scope: ScopePolicy): string {
   if (scope.kind === 'credential') return scope.cookies === 'ignore' ? 'public' : 'credential'
   return `[${scope.parts.map((part) => `${part.kind}:${part.kind === 'jwt' ? part.claim : part.kind === 'const' ? part.value : part.name}`).join(', ')}]`

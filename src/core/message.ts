@@ -2,7 +2,7 @@
  * The nouns of the inbox: a message is a request that was accepted and is delivered later, until it is done. Shapes only;
  * what becomes of a delivery is decided in delivery.ts, what a store guarantees stands in ports.ts.
  */
-import type { About, Answer, Fingerprint, RawHeaders } from './record.ts'
+import type { About, Answer, Fingerprint, RawHeaders, Token } from './record.ts'
 
 /**
  * waiting: for its time, or for its group's turn. delivering: a worker has it. delivered: the consumer took it. held: it was
@@ -36,10 +36,10 @@ export interface NewMessage {
   readonly keepMs: number
   readonly deadKeepMs: number
   /**
-   * The attempt of the record's claim under which it is accepted: its deliveries are numbered from there on. Absent: it has no
-   * claim, and a record that stands under its id (executed, or being so) goes before it.
+   * The claim of its record under which it is accepted, and which must stand when it is: its deliveries are numbered from that
+   * attempt on. Absent: it has no claim, and a record that stands under its id (executed, or being so) goes before it.
    */
-  readonly underClaim?: number
+  readonly underClaim?: Omit<Token, 'id'>
   readonly request: StoredRequest
   readonly about: About
 }

@@ -197,7 +197,7 @@ export async function acceptClaimed (gateway: Gateway, execution: Execution, may
 async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
   const { visit } = execution
   const { clock, claimWithinMs, inbox } = gateway.world
-  const message = { ...messageOf(visit, visit), underClaim: execution.attempt }
+  const message = { ...messageOf(visit, visit), underClaim: { owner: execution.owner, attempt: execution.attempt } }
   const cancelTimer = clock.after(claimWithinMs, () => { execution.ending.resolve({ kind: 'unavailable', inDoubt: true }) })
   let inDoubt = false
   try {
@@ -205,6 +205,8 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
       if (!maySend()) return inDoubt ? { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null } : { kind: 'unsent', code: 'LEASE' }
       try {
         const result = await inbox.accept(message)
+        // It came too late, whichever try of it: the claim has ended, and nothing that is under way can come in any more.
+        if (result.kind === 'recorded') return { kind: 'unsent', code: 'LEASE' }
         if (result.kind === 'accepted') note(gateway, visit, message)
         return taken(visit, result)
       } catch (error) {

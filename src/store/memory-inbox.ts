@@ -4,6 +4,7 @@
  */
 import { WORKER_LOST } from '../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
+import type { Token } from '../core/record.ts'
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../ports.ts'
 import { errorOfRetried } from './message-fate.ts'
 import { fitting } from './message-room.ts'
@@ -13,6 +14,7 @@ type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } 
 /** The records in memory beside it. */
 interface BesideMemory {
   readonly isRecorded: (id: Buffer) => boolean
+  readonly isClaimed: (token: Token) => boolean
   messageOf: (id: Buffer) => MessageDetail | null
 }
 
@@ -39,7 +41,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
-    const recorded = messages.map(({ id, underClaim }) => underClaim === undefined && this.#records?.isRecorded(id) === true)
+    const recorded = messages.map((message) => this.#isRecorded(message))
     const standing = messages.map(({ id }) => this.#standing(id))
     const none = recorded.some((is, index) => is && standing[index] === null) || standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
     return messages.map((message, index): AcceptResult => {
@@ -50,6 +52,11 @@ export class MemoryInbox implements InboxStore {
       if (!none) this.#put(message)
       return { kind: 'accepted' }
     })
+  }
+
+  #isRecorded ({ id, underClaim }: NewMessage): boolean {
+    if (this.#records === null) return false
+    return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id, ...underClaim })
   }
 
   async look (id: Buffer): Promise<MessageDetail | null> {
@@ -170,7 +177,7 @@ export class MemoryInbox implements InboxStore {
       fingerprint,
       scopeHash,
       ordered: group !== null,
-      attempt: (given.underClaim ?? 1) - 1,
+      attempt: (given.underClaim?.attempt ?? 1) - 1,
       tries: 0,
       about,
       bytes: request.body.length,

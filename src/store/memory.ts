@@ -68,6 +68,12 @@ export class MemoryStore implements RecordStore {
     return this.#ledger.look(id, this.#nowMs())?.past === false
   }
 
+  /** It stands, whether its lease is over or not. */
+  isClaimed ({ id, owner, attempt }: Token): boolean {
+    const row = this.#ledger.look(id, this.#nowMs())
+    return row?.state === 'claimed' && row.attempt === attempt && row.owner.equals(owner)
+  }
+
   confirm (claim: Claim): Promise<ClaimResult> {
     return this.#run('confirm', nowMs => this.#ledger.confirm(claim, nowMs))
   }

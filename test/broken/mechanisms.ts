@@ -144,7 +144,10 @@ export const MECHANISMS: readonly Break[] = [
     name: 'reads-are-contact',
     does: 'takes a database that can be read for one in which the living can renew',
     breaks: ['E2b', 'I2'],
-    patches: [{ file: 'gateway/observed.ts', find: '      if (wrote(result)) for', replace: '      if (typeof wrote === \'function\') for' }]
+    patches: [
+      { file: 'gateway/observed.ts', find: '      if (wrote(result)) for', replace: '      if (typeof wrote === \'function\') for' },
+      { file: 'gateway/observed.ts', find: 'beat: async sign => tell(records.beat(sign), always)', replace: 'beat: async sign => records.beat(sign)' }
+    ]
   },
   {
     name: 'silence-of-the-longest-lease',

@@ -44,6 +44,15 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     breaks: 'accepted-beside-executions'
   },
   {
+    fault: 'a route changes from `enforce` to `inbox`',
+    moment: 'an acceptance under a claim comes late, behind the end of its lease; `unknown: retry`',
+    seen: 'once, by whoever has taken the key',
+    record: 'of the one who has taken it; no message',
+    client: 'the answer of the other one; 503 if there is none yet',
+    test: ['store/postgres-registry.test.ts', 'an acceptance under a claim that is being lapsed comes to nothing, and one that is under way is lapsed by nobody'],
+    breaks: 'accepted-under-any-claim'
+  },
+  {
     fault: 'a route changes from `inbox` to `enforce`',
     moment: 'the commit of an acceptance is on its way at another gateway',
     seen: 'as the message is delivered',
@@ -120,7 +129,16 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'accepted-beside-executions',
     does: 'accepts without a claim though a living gateway executes what comes for the route',
     breaks: ['N5'],
-    patches: [{ file: ACCEPT, find: "is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')})) as enters", replace: 'is not true) as enters' }]
+    patches: [{ file: ACCEPT, find: "is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')}) end as enters", replace: 'is not true end as enters' }]
+  },
+  {
+    name: 'accepted-under-any-claim',
+    does: 'accepts under a claim without a look at whether it stands',
+    breaks: ['N5'],
+    patches: [
+      { file: ACCEPT, find: 'then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)', replace: 'then true' },
+      { file: 'store/memory-inbox.ts', find: ': !this.#records.isClaimed({ id, ...underClaim })', replace: ': false' }
+    ]
   },
   {
     name: 'batches-with-gaps',

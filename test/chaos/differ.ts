@@ -65,9 +65,9 @@ export interface Configured { readonly fromMs: number, readonly variant: number 
 /** A freeze, and some. */
 const TAKEN_WITHIN_MS = 7_000
 
-/** What a request that came then may have been taken by. */
-export function unknownAt (route: ChaosRoute, configured: readonly Configured[], atMs: number): UnknownPolicy {
+/** What a request may have been taken by that was asked then, and was sent, or came to its end, by `untilMs`. */
+export function unknownAt (route: ChaosRoute, configured: readonly Configured[], atMs: number, untilMs = atMs): UnknownPolicy {
   if (route.name !== 'wait') return route.unknown
-  const possible = configured.filter(({ fromMs }, index) => fromMs <= atMs && (configured[index + 1]?.fromMs ?? Infinity) + TAKEN_WITHIN_MS >= atMs)
+  const possible = configured.filter(({ fromMs }, index) => fromMs <= untilMs && (configured[index + 1]?.fromMs ?? Infinity) + TAKEN_WITHIN_MS >= atMs)
   return possible.some(({ variant }) => VARIANTS[variant]?.wait === 'retry') ? 'retry' : 'hold'
 }

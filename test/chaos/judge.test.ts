@@ -134,7 +134,8 @@ test('after a delete a new life begins, and nothing of the one before is replaye
 })
 
 test('what may be sent again is what a configuration said that the gateway may have had', () => {
-  const wait = (atMs: number) => unknownAt(routeNamed('wait'), [{ fromMs: 0, variant: 0 }, { fromMs: 50_000, variant: 2 }, { fromMs: 90_000, variant: 0 }], atMs)
+  const wait = (atMs: number, untilMs?: number) => unknownAt(routeNamed('wait'), [{ fromMs: 0, variant: 0 }, { fromMs: 50_000, variant: 2 }, { fromMs: 90_000, variant: 0 }], atMs, untilMs)
   assert.deepEqual([wait(1), wait(50_001), wait(96_000), wait(98_000)], ['hold', 'retry', 'retry', 'hold'])
+  assert.deepEqual([wait(49_990, 50_001), wait(49_990, 49_999)], ['retry', 'hold'], 'on its way while the gateway was reloaded')
   assert.equal(unknownAt(routeNamed('hold'), [{ fromMs: 0, variant: 2 }], 1), 'hold')
 })

@@ -189,10 +189,12 @@ function judgeGroup (evidence: Evidence, records: ReadonlySet<string>, byRecord:
 /** What the gateways that a call could have been taken by said of unknown outcomes. */
 function unknownIn ({ configured, gatewayOf }: Evidence, events: readonly HistoryEvent[]): NonNullable<History['unknownOf']> {
   const calls = new Map(events.filter(event => event.kind === 'asked').map(event => [event.call, event]))
+  // The first: whatever comes later, it had been taken by then.
+  const ends = new Map(events.toReversed().flatMap((event): Array<[string, number]> => event.kind === 'sent' || event.kind === 'told' || event.kind === 'cut' ? [[event.call, event.atMs]] : []))
   return call => {
     const asked = calls.get(call)
     const route = routeNamed(asked?.asked.split('/')[1] ?? 'hold')
-    return unknownAt(route, configured?.get(gatewayOf(call)) ?? [], asked?.atMs ?? 0)
+    return unknownAt(route, configured?.get(gatewayOf(call)) ?? [], asked?.atMs ?? 0, ends.get(call))
   }
 }
 

@@ -10,9 +10,20 @@ const DELETED = 3
 const PICK = `select id, encode(owner, 'hex') as owner, attempt from onceway.records
   where route = 'hold' and state = 'completed' and settled_at < clock_timestamp() - interval '300 ms' order by settled_at desc limit ${DELETED}`
 
-/** Resolves with those whose delete was accepted. */
+/** Of a database that a fault has taken away: shutting down or starting (57P), refused or reset, ended under the question. */
+const AWAY = /^57P|^ECONN|terminated/
+
+function isAway (error: unknown): boolean {
+  return error instanceof Error && AWAY.test('code' in error ? String(error.code) : error.message)
+}
+
+/** Resolves with those whose delete was accepted; none while the database is away. */
 export async function deleteSome (database: string, config: string): Promise<string[]> {
-  const rows = await withClient(database, async client => (await client.query<{ id: Buffer, owner: string, attempt: number }>(PICK)).rows)
+  const picked = withClient(database, async client => (await client.query<{ id: Buffer, owner: string, attempt: number }>(PICK)).rows)
+  const rows = await picked.catch((error: unknown) => {
+    if (isAway(error)) return []
+    throw error
+  })
   const deleted = await Promise.all(rows.map(async ({ id, owner, attempt }) => {
     const record = id.toString('base64url')
     const args = [MAIN, 'records', 'delete', record, '--owner', owner, '--attempt', String(attempt), '--who', 'chaos', '--why', 'to be done anew', '--config', config]

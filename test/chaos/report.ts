@@ -2,7 +2,9 @@
 import { versions } from '../harness/versions.ts'
 import { listed, rowsOf, total } from './counts.ts'
 import type { Counts } from './counts.ts'
+import { DIFFERING_ROUTES } from './differ.ts'
 import { ROUTES } from './routes.ts'
+import type { ChaosRoute } from './routes.ts'
 import type { ChaosResult } from './run.ts'
 import { TOPOLOGIES } from './topologies/topologies.ts'
 
@@ -27,20 +29,30 @@ export function printed (result: ChaosResult): string {
   ].join('\n')
 }
 
+function routeText ({ name, unknown, weight, drop, switches }: ChaosRoute): string {
+  const kind = drop === undefined ? `\`unknown: ${unknown}\`` : `\`mode: drop\`, \`store: ${drop}\``
+  return `\`${name}\` (${kind}${switches === true ? ', executes or accepts' : ''}, weight ${weight})`
+}
+
+const DIFFERENCES = `The gateways have different configurations (leases, fingerprints, \`answerWithin\`, how much is kept, \`unknown\` of \`wait\`, whether \`switch\` executes or
+accepts), and get others by reloads under requests and by restarts.
+`
+
 export function reported (results: readonly ChaosResult[], args: readonly string[]): string {
   const sum = (of: (result: ChaosResult) => number): number => results.reduce((total, result) => total + of(result), 0)
   const rows = (of: (result: ChaosResult) => Counts): string => rowsOf(results.map(of))
+  const differs = args.includes('--differ')
   return `# Chaos run
 
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${Math.round(sum(({ seconds }) => seconds) / 60)} minutes under faults over ${results.length} seeds,
-**${sum(({ violations }) => violations.length)} violations** of I1–I11, and of mode drop's two rules.
+**${sum(({ violations }) => violations.length)} violations** of I1–I11, ${differs ? 'of N5 (a key is executed or accepted), ' : ''}and of mode drop's two rules.
 
 ${versions().map(line => `* ${line}`).join('\n')}
 
 Real gateway processes behind the run's own TCP proxies, ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}, an upstream
 that writes down and syncs every execution before it answers, and clients that retry. Side by side on every gateway:
-${ROUTES.map(({ name, unknown, weight, drop }) => `\`${name}\` (${drop === undefined ? `\`unknown: ${unknown}\`` : `\`mode: drop\`, \`store: ${drop}\``}, weight ${weight})`).join(', ')}.
-
+${(differs ? DIFFERING_ROUTES : ROUTES).map(routeText).join(', ')}.
+${differs ? DIFFERENCES : ''}
 | seed | faults | keys | requests | executions | worst answer | violations |
 |---|---|---|---|---|---|---|
 ${results.map(result => `| ${result.seed} | ${total(result.faults)} | ${result.keys} | ${result.requests} | ${result.executions} | ${result.worstAnswerMs} ms | ${result.violations.length} |`).join('\n')}

@@ -52,6 +52,16 @@ test('a release by hand waits out the quarantine by the time that is believed', 
   assert.deepEqual([after.exitCode, after.err], [0, ''])
 })
 
+test('a delete says that it takes effect when the time is believed again', async t => {
+  const { store, at } = await stepped(t)
+  const claim = claimOf('one', 10)
+  await store.insert(claim)
+  await store.settle({ token: { id: claim.id, owner: claim.owner, attempt: 1 }, outcome: 'consumed', keepMs: HOUR_MS, status: 201, headers: null, body: null, reason: null })
+  const { exitCode, out } = await say(['records', 'delete', claim.id.toString('hex'), '--owner', claim.owner.toString('hex'), '--attempt', '1', '--why', 'done anew', ...at])
+  assert.equal(exitCode, 0)
+  assert.match(out, /Deleted: forgotten when the time of the store is believed again \(onceway clock\)\./)
+})
+
 test('it wants to know why, and what to do', async t => {
   const { at } = await stepped(t)
   for (const [argv, sentence] of [[['clock', 'confirm', ...at], /--why is needed/], [['clock', 'set', ...at], /show or confirm/], [['clock', '--why', 'x', ...at], /--why is not for clock show/]] as const) {

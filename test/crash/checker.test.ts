@@ -40,7 +40,8 @@ const SOUND: ReadonlyArray<readonly [name: string, history: History]> = [
   ['a new life, seen from outside only', historyOf([asked('c1'), sent(1), replied(1), told('c1', 'stored', 1), asked('c2', { atMs: 2_000 }), sent(2), replied(2), told('c2', 'stored', 2)])],
   ['a dead gateway, a lapse and a late answer of the owner', historyOf([asked('c1'), claimed(1), sent(1), { kind: 'cut', call: 'c1' }, settled('indeterminate', 1, { by: 'lease' }), replied(1), settled('completed'), asked('c2'), told('c2', 'replayed', 1)])],
   ['an operator who releases and an owner who knows better', historyOf([asked('c1'), claimed(1), sent(1), settled('indeterminate'), told('c1', 'unknown'), settled('released', 1, { by: 'operator' }), replied(1), settled('completed')])],
-  ['a tombstone', historyOf([asked('c1'), claimed(1), sent(1), replied(1), settled('consumed'), told('c1', 'tombstone'), asked('c2'), told('c2', 'tombstone')])]
+  ['a tombstone', historyOf([asked('c1'), claimed(1), sent(1), replied(1), settled('consumed'), told('c1', 'tombstone'), asked('c2'), told('c2', 'tombstone')])],
+  ['an owner who was told nothing, and whose row went early by a word on the clock', historyOf([asked('c1'), claimed(1), sent(1), replied(1), settled('completed'), { kind: 'deleted', record: 'r', early: true }, settled('completed'), told('c1', 'stored', 1)])]
 ]
 
 const BROKEN: Readonly<Record<Invariant, ReadonlyArray<readonly [name: string, history: History]>>> = {
@@ -73,6 +74,8 @@ const BROKEN: Readonly<Record<Invariant, ReadonlyArray<readonly [name: string, h
     ['the same request that is refused as another', historyOf([...EXECUTED, asked('c2'), told('c2', 'mismatch')])]
   ],
   I7: [
+    ['an answer that its owner brings back behind a delete', historyOf([...EXECUTED, { kind: 'deleted', record: 'r' }, settled('completed')])],
+    ['one that somebody else brings back behind a word on the clock', historyOf([...EXECUTED, { kind: 'deleted', record: 'r', early: true }, settled('completed', 1, { owner: 'other' })])],
     ['a settle over a completed record', historyOf([...EXECUTED, settled('indeterminate')])],
     ['an owner who writes over what an operator resolved', historyOf([claimed(1), sent(1), settled('indeterminate'), settled('released', 1, { by: 'operator' }), settled('indeterminate')])],
     ['a stored answer whose row is gone', historyOf(EXECUTED, {}, [])],

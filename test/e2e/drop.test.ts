@@ -68,7 +68,7 @@ describe('mode drop in two gateway processes', needs('postgres', 'redis'), () =>
     t.after(() => witness.close())
     const [one, two] = await twoGateways(t, witness, '{ store: database }')
     const asked = ask(one, 'event')
-    await witness.reached(1)
+    await Promise.race([witness.reached(1), asked.then(answer => { throw new Error(`answered ${answer.status} before it was sent: ${answer.text}`) })])
     one.signal('SIGTERM')
     await one.logged(({ msg }) => msg === 'draining')
     letGo.resolve()

@@ -7,9 +7,11 @@ import type { IdempotencyPolicy, InboxPolicy } from '../../src/core/policy.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
+import { settlementOf } from '../conformance/record-world.ts'
 import { call } from '../harness/call.ts'
+import { gate } from '../harness/faulty-store.ts'
 import { apiPolicy } from '../harness/gateway.ts'
-import { idOf, startAsync, startInbox } from './inbox-world.ts'
+import { ASYNC, idOf, startAsync, startInbox } from './inbox-world.ts'
 import type { InboxWorld } from './inbox-world.ts'
 
 const MODES = {
@@ -52,6 +54,25 @@ test('what an upstream refused under another mode is accepted, and its deliverie
   await worlds.inbox.inbox.alive(owner, 60_000)
   const [delivery] = await worlds.inbox.inbox.take({ owner, routes: [{ route: 'things', places: 1 }] })
   assert.equal(delivery?.token.attempt, 3, 'the third request that the consumer sees of this key')
+})
+
+test('an acceptance that comes behind the end of its claim comes to nothing: what another has executed since is no message', async t => {
+  const worlds = await startModes(t, ['async', 'enforce'], { unknown: 'retry' })
+  const slow = gate()
+  worlds.async.faults.set('accept', slow.fault)
+  const late = worlds.async.ask('k', { headers: ASYNC })
+  await slow.reached
+  const { records } = worlds.enforce.world
+  const claimed = await records.look(idOf('k'))
+  assert.ok(claimed)
+  // As who finds its lease over does.
+  await records.settle(settlementOf(claimed, 'indeterminate'))
+  const executed = await worlds.enforce.ask('k')
+  slow.open()
+  assert.deepEqual([(await late).text, (await late).headers['idempotency-status']], [executed.text, 'replayed'])
+  assert.deepEqual(await worlds.async.messages(), [])
+  assert.equal((await worlds.async.ask('k', { headers: ASYNC })).headers['idempotency-status'], 'replayed')
+  assert.equal(worlds.enforce.witness.seen.length + worlds.async.witness.seen.length, 1)
 })
 
 test('an outcome that is not known stays so, and one under way is in flight', async t => {

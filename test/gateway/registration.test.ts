@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { aspectsOf } from '../../src/core/aspects.ts'
 import type { RouteMatch } from '../../src/core/policy.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
 import { registering } from '../../src/background/registering.ts'
@@ -108,13 +109,22 @@ test('a reload: what came before it may claim for two minutes more, and its rout
   assert.equal(witness.seen.length, 2)
 })
 
-test('a difference is told once: as a warning where a key may be executed twice, and as it passes where not', async t => {
+test('a difference is told once: as a warning where a key may be executed twice or sent again, and as it passes where not', async t => {
   const { gateway, registry, log, clock } = await start(t)
-  const { aspectsOf } = await import('../../src/core/aspects.ts')
   const mine = aspectsOf(apiPolicy({ leaseMs: 60 * MINUTE_MS, retentionMs: 1_000 * MINUTE_MS }))
-  registry.differing = [{ gateway: 'ff', instance: 'other-1', route: 'things', policy: { ...mine, scope: 'public', mode: 'inbox' } }]
+  registry.differing = [
+    { gateway: 'ff', instance: 'other-1', route: 'things', policy: { ...mine, scope: 'public', mode: 'inbox' } },
+    { gateway: 'fe', instance: 'other-2', route: 'things', policy: { ...mine, lease: '1 ms' } },
+    { gateway: 'fd', instance: 'other-3', route: 'things', policy: { ...mine, lease: '1 ms', unknown: 'retry' } }
+  ]
   const service = registering(gateway).start()
   for (let round = 0; round < 3; round++) await clock.advance(15_000)
   await service.stop()
-  assert.deepEqual(log.lines.filter(({ other }) => other === 'other-1').map(({ level, aspect, here, there }) => [level, aspect, here, there]), [['info', 'mode', 'enforce', 'inbox'], ['warn', 'scope', 'credential', 'public']])
+  assert.deepEqual(log.lines.filter(({ other }) => other !== undefined).map(({ level, other, aspect, there }) => [level, other, aspect, there]), [
+    ['info', 'other-1', 'mode', 'inbox'],
+    ['warn', 'other-1', 'scope', 'public'],
+    ['info', 'other-2', 'lease', '1 ms'],
+    ['warn', 'other-3', 'unknown', 'retry'],
+    ['warn', 'other-3', 'lease', '1 ms']
+  ])
 })

@@ -235,7 +235,7 @@ function * settledStays (view: View): Generator<Finding> {
   for (const life of view.lives) {
     const kept = life.settles.find(({ outcome }) => outcome === 'completed' || outcome === 'consumed')
     const back = kept === undefined ? undefined : life.settles.find(settled => isTakenBack(settled, kept))
-    const later = kept === undefined || back !== undefined ? undefined : [...life.settles, ...life.claims].find(({ place }) => place > kept.place)
+    const later = kept === undefined || back !== undefined ? undefined : [...life.settles, ...life.claims].find(event => event.place > kept.place && !isBroughtBack(life, kept, event))
     if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: ${later.kind === 'settled' ? later.outcome : later.kind} was written over ${kept?.outcome}` }
     yield * resolvedStays(life)
     yield * keptToTheEnd(view, life)
@@ -248,10 +248,16 @@ function isTakenBack (settled: Life['settles'][number], kept: Life['settles'][nu
     settled.owner === kept.owner && settled.attempt === kept.attempt
 }
 
+/** P7: the row went sooner than its owner could reckon with, who was never told that it had been settled: he writes it anew. */
+function isBroughtBack ({ deleted }: Life, kept: Life['settles'][number], event: Life['settles'][number] | Life['claims'][number]): boolean {
+  return event.kind === 'settled' && event.by === 'owner' && event.owner === kept.owner && event.attempt === kept.attempt &&
+    deleted.some(({ early = false, place }) => early && place > kept.place && place < event.place)
+}
+
 function * resolvedStays (life: Life): Generator<Finding> {
   for (const resolved of life.settles.filter(({ by }) => by === 'operator' || by === 'probe')) {
     const next = life.settles.find(({ place }) => place > resolved.place)
-    if (next?.by !== 'owner') continue
+    if (next?.by !== 'owner' || isBroughtBack(life, resolved, next)) continue
     const mine = next.owner === resolved.owner && next.attempt === resolved.attempt
     const allowed = resolved.outcome === 'released' && (next.outcome === 'completed' || next.outcome === 'consumed')
     const claimedSince = life.claims.some(({ place }) => place > resolved.place && place < next.place)

@@ -35,8 +35,11 @@ export type HistoryEvent =
   /** Written in the store, acknowledged or not. */
   | { readonly kind: 'claimed', readonly atMs: number, readonly record: string, readonly owner: string, readonly attempt: number }
   | { readonly kind: 'settled', readonly atMs: number, readonly record: string, readonly owner: string, readonly attempt: number, readonly outcome: SettledState, readonly by: 'owner' | 'lease' | 'probe' | 'operator', readonly keepMs: number, readonly print: string | null }
-  /** An operator's delete, at the moment that it takes effect. */
-  | { readonly kind: 'deleted', readonly atMs: number, readonly record: string }
+  /**
+   * An operator's delete, at the moment that it takes effect. `early`: nobody deleted it; its time is over sooner than was said, by an
+   * operator's word on the arbiter's clock.
+   */
+  | { readonly kind: 'deleted', readonly atMs: number, readonly record: string, readonly early?: true }
 
 export type EventOf<Kind extends HistoryEvent['kind']> = Extract<HistoryEvent, { readonly kind: Kind }>
 

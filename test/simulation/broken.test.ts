@@ -19,12 +19,11 @@ const BEGINS_AT: Readonly<Record<string, number>> = {
   'reread-in-doubt': 390,
   'probe-frees-at-once': 1_420,
   'probe-silence-is-no': 1_750,
-  'probe-overwrites': 2_400,
+  'probe-overwrites': 1_700,
   'simulated-unvouched': 340,
   'simulated-renewals-pass': 430,
   'own-policy-only': 250,
   'any-time-believed': 650,
-  'reads-are-contact': 3_940,
   'generations-alike': 120,
   'hops-are-the-application': 600
 }
@@ -33,7 +32,7 @@ const BEGINS_AT: Readonly<Record<string, number>> = {
  * One for each kind of trouble that is not a fault of a process or of a way: gateways that differ and change, a clock that steps,
  * commits that hang, rows that are locked, a Redis out of the past, pages of hops.
  */
-const KINDS = ['own-policy-only', 'claims-pass-messages-by', 'any-time-believed', 'reads-are-contact', 'generations-alike', 'hops-are-the-application', 'codes-are-kept']
+const KINDS = ['own-policy-only', 'claims-pass-messages-by', 'any-time-believed', 'reads-are-contact', 'generations-alike', 'hops-are-the-application', 'codes-are-kept', 'accepted-under-any-claim']
 
 /** Beside the rules that a break is said to break: those by which only a simulation sees it. */
 const SEEN_BY: Readonly<Record<string, readonly string[]>> = {

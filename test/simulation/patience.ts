@@ -8,6 +8,7 @@ import type { Schedule } from './schedule.ts'
 const SETTLE_PATIENCE_MS = 5_000
 export const BACKGROUND_PATIENCE_MS = 30_000
 const RENEWAL_SHARE = 1 / 6
+const BEAT_MS_MIN = 1_000
 /** commandTimeout and the wait for a subscription (store/redis). */
 const REDIS_PATIENCE_MS = 200
 /** The ways to the stores and back, some times over. */
@@ -19,6 +20,7 @@ export function patienceMsOf ({ claimWithinMs, policy }: Schedule, port: Port, o
     case 'insert': case 'take': case 'confirm': case 'look': return claimWithinMs
     case 'settle': case 'settleLost': return SETTLE_PATIENCE_MS
     case 'renew': return policy.leaseMs * RENEWAL_SHARE
+    case 'beat': return Math.max(BEAT_MS_MIN, policy.leaseMs * RENEWAL_SHARE)
     default: return BACKGROUND_PATIENCE_MS
   }
 }

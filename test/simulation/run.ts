@@ -322,7 +322,7 @@ class Simulation {
     const { faults } = this.#schedule
     if (!faults.some(({ action }) => action.kind === 'step' && action.byMs > 0)) return
     this.#arbiter.confirmTime()
-    for (const record of this.#keeper.latest.keys()) this.#keeper.note({ kind: 'deleted', atMs: this.#timeline.nowMs, record })
+    for (const record of this.#keeper.latest.keys()) this.#keeper.note({ kind: 'deleted', atMs: this.#timeline.nowMs, record, early: true })
   }
 
   async #isBusy (): Promise<boolean> {

@@ -43,7 +43,8 @@ export const THEMES: ReadonlyArray<readonly [weight: number, theme: Theme]> = [
   [10, { name: 'hang', lean: hang }],
   [4, { name: 'row lock', lean: rowLock }],
   [5, { name: 'snapshot', lean: snapshot }],
-  [5, { name: 'hops', lean: hops }]
+  [5, { name: 'hops', lean: hops }],
+  [3, { name: 'late acceptance', lean: lateAcceptance }]
 ]
 
 function some (draft: Draft, min: number, max: number, one: () => Fault): Fault[] {
@@ -218,6 +219,29 @@ function differ (draft: Draft): Leaning {
     faults: [...some(draft, 1, 4, () => at(draft, configured())), ...some(draft, 0, 1, () => at(draft, any(draft)))],
     // A memory of the row's own reading outlives its delete only where no copy is found first.
     ...chance.hit(0.4) && { redis: chance.hit(0.4), operator: [{ kind: 'delete', atMs: deletedMs }], clients: aroundADelete(draft, deletedMs).clients }
+  }
+}
+
+/**
+ * A key that was let go of comes to a gateway that accepts what the others execute: its acceptance, under a claim, is held back until
+ * about the end of the lease, when somebody else may have taken the key.
+ */
+function lateAcceptance (draft: Draft): Leaning {
+  const { chance, gateways, leaseMs, longestLeaseMs } = draft
+  const gateway = gatewayOf(draft)
+  const other = (gateway + 1) % gateways
+  const startsAtMs = longestLeaseMs + 100
+  const asks = (at: number, ms: number, triesMax: number): SimulatedClient => ({ key: 'k-0', scope: 'Bearer a', body: 'one', startsAtMs: startsAtMs + ms, gateway: at, roams: false, leavesAfterMs: [null, null], triesMax, retryMs: 100 })
+  const forMs = chance.whole(Math.round(0.7 * leaseMs), 4 * leaseMs)
+  const action: Action = chance.hit(0.7) ? { kind: 'pause', gateway, forMs, clock: chance.hit(0.8) ? 'runs' : 'stands' } : { kind: 'message', fault: chance.one(['late', 'request']), lateMs: Math.min(forMs, LATE_MS_MAX) }
+  return {
+    faults: [{ trigger: { kind: 'call', gateway, operation: 'accept', nth: chance.weighted([[1, 1], [3, 2]]), moment: chance.one(['call', 'call', 'applied']) }, action }],
+    variants: [{ unknown: 'retry' }, { unknown: 'retry', accepts: true }],
+    machines: Array.from({ length: gateways }, (_, each) => ({ skewMs: 0, rate: 1, variant: each === gateway ? 1 : 0 })),
+    clients: [asks(other, 0, 1), asks(gateway, chance.whole(100, 300), 12), asks(other, chance.whole(300, leaseMs), 60)],
+    script: [{ kind: 'answer', status: 429, means: 'release', afterMs: chance.whole(1, 50) }, { kind: 'answer', status: 201, means: 'keep', afterMs: chance.whole(1, 200) }],
+    redis: chance.hit(0.4),
+    poolMs: []
   }
 }
 

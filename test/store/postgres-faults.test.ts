@@ -44,6 +44,18 @@ describe('Postgres that fails', needs('own postgres'), () => {
     assert.equal((await rowAt(world.store, claim.id)).attempt, 1)
   })
 
+  // The simulation found it: one that a dead way had swallowed kept all others back for half a minute, and with them an operator's word on the time.
+  test('a sign of life that a paused database does not answer is given up when the next one is due', async (t) => {
+    const world = await openWorld(t, server)
+    await world.store.beat(SIGN)
+    server.pause()
+    const began = performance.now()
+    await assert.rejects(world.store.beat(SIGN), StoreUnavailable)
+    assert.ok(performance.now() - began < 6_000)
+    server.resume()
+    await until(async () => world.store.beat(SIGN).then(() => true, () => false), 'a sign of life')
+  })
+
   // A model of the protocol found it, and two gateways on a frozen Postgres sent twice: the order had waited for the outage to end.
   test('an order to lapse that a frozen database receives late lapses nobody who had no chance to renew', async (t) => {
     const world = await openWorld(t, server)

@@ -54,9 +54,9 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     const purposes = async () => (await client.query<{ name: string }>('select application_name as name from pg_stat_activity where application_name like $1', [`%${options.instance}`])).rows.map(({ name }) => name.split(' ')[1])
     const client = await connect()
     await store.beat(SIGN)
-    assert.deepEqual(await purposes(), ['background'])
+    assert.deepEqual(await purposes(), ['beats'])
     await store.inbox.accept(messageOf())
-    assert.deepEqual((await purposes()).sort(), ['background', 'inbox'])
+    assert.deepEqual((await purposes()).sort(), ['beats', 'inbox'])
   })
 
   test('acceptances wait for no delivery: neither for a take nor for a settle', async t => {

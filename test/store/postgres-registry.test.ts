@@ -55,7 +55,9 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     assert.deepEqual((await store.inbox.acceptAll([messageOf(), messageOf({ route: 'other' })])).map(({ kind }) => kind), ['contended', 'accepted'])
     assert.deepEqual(await store.inbox.list({ limit: 9 }), [], 'of several none')
     assert.equal((await store.inbox.accept(messageOf({ route: 'other' }))).kind, 'accepted')
-    assert.equal((await store.inbox.accept({ ...message, underClaim: 1 })).kind, 'accepted')
+    const claim = claimOf({ id: message.id })
+    await store.insert(claim)
+    assert.equal((await store.inbox.accept({ ...message, underClaim: { owner: claim.owner, attempt: 1 } })).kind, 'accepted')
     const client = await connect()
     const silentFor = async (minutes: number): Promise<void> => { await client.query(`update ${schema}.gateways set seen_at = now() - $1 * interval '1 minute'`, [minutes]) }
     await silentFor(59)
@@ -69,6 +71,28 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     await store.registry.register(order)
     await store.registry.withdraw(order.gateway)
     assert.equal((await store.inbox.accept(messageOf())).kind, 'accepted')
+  })
+
+  test('an acceptance under a claim that is being lapsed comes to nothing, and one that is under way is lapsed by nobody', async t => {
+    const world = await open(t)
+    const { store, connect, options: { schema } } = world
+    const [late, inTime] = [messageOf(), messageOf()]
+    const [over, stands] = [claimOf({ id: late.id, leaseMs: 1 }), claimOf({ id: inTime.id, leaseMs: 1 })]
+    for (const claim of [over, stands]) await store.insert(claim)
+    const client = await connect()
+    await client.query('begin')
+    await client.query(`update ${schema}.records set state = 'indeterminate', lease_until = null, settled_at = now(), settled_by = 'lease', expires_at = now() + interval '1 h', unknown_stage = 'lease', unknown_code = 'LEASE' where id = $1`, [over.id])
+    const accepting = store.inbox.accept({ ...late, underClaim: { owner: over.owner, attempt: 1 } })
+    await untilBlocked(await connect(), world, 'inbox')
+    await client.query('commit')
+    assert.deepEqual(await accepting, { kind: 'recorded' })
+    assert.equal(await store.inbox.look(late.id), null)
+    const held = await holdUp(world, inTime.id)
+    const coming = store.inbox.accept({ ...inTime, underClaim: { owner: stands.owner, attempt: 1 } })
+    await untilBlocked(await connect(), world, 'inbox')
+    assert.deepEqual(await store.lapse({ ids: [stands.id], running: [], limit: 1, still: () => true }), [])
+    await held.query('rollback')
+    assert.deepEqual(await coming, { kind: 'accepted' })
   })
 
   for (const prepared of [true, false]) {

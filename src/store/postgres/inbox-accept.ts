@@ -42,21 +42,32 @@ const IS_RECORDED = `coalesce(r.expires_at > least(statement_timestamp(), ${BELI
 const contendedRoutes = (schema: string, routes: string) => `array(
   select e.route from ${schema}.gateway_routes e join ${schema}.gateways g on g.id = e.gateway
    where e.route = any (${routes}) and e.executes and g.seen_at > least(statement_timestamp(), ${BELIEVED}) - interval '${LIVES_MS} ms')`
+
+/**
+ * The claims under which messages are accepted, as they stand once nobody else writes them: an acceptance that comes late, behind
+ * a lapse, finds none, and behind one that is under way nobody lapses (what is locked lives) and takes.
+ */
+const claimsThatStand = (schema: string) => `claims as materialized (
+  select r.id, r.owner, r.attempt from ${schema}.records r cross join lock_limit
+   where r.id = any (array(select c.id from unnest($1::bytea[], $22::int[]) as c (id, attempt) where c.attempt is not null)) and r.state = 'claimed'
+   order by r.id
+     for no key update of r
+)`
 const beforeTheBarrier = (schema: string) => `before_the_barrier as (select from ${schema}.gateway_routes where false for key share)`
 
 /**
  * The first of its group is due at once; another one is for its group's turn. The record is asked for by a scalar question for
  * each message: a join with what the planner thinks many reads the whole table.
  */
-const insertFromArrivals = (schema: string) => `with ${lockLimit(23)}, ${beforeTheBarrier(schema)}, arrived as materialized (
+const insertFromArrivals = (schema: string) => `with ${lockLimit(24)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}, arrived as materialized (
   select o.*, nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers') as number,
-         o.claim is not null
-           or ((select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')})) as enters
+         case when o.claim is not null then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)
+           else (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')}) end as enters
     from (select w.*, row_number() over (partition by w.group_id order by w.arrival) as place
             from unnest($1::bytea[], $2::bigint[], $3::text[], $4::bytea[], $5::bool[], $6::bool[], $7::bigint[], $8::bigint[], $9::int[], $10::smallint[], $11::bytea[],
-                        $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[], $22::int[])
+                        $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[], $22::int[], $23::bytea[])
                  as w (id, arrival, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
-                       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, claim)
+                       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, claim, claim_owner)
            cross join lock_limit
            order by w.arrival) o
 )
@@ -166,7 +177,7 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
       for (const [id, message] of standing) outcomes.set(id, { result: { kind: 'seen', message } })
       open = open.filter((arrival) => !outcomes.has(idText(arrival)))
       if (open.length === 0) break
-      for (const [id, result] of await refusals(session, open.map(({ message }) => message))) outcomes.set(id, { result })
+      for (const [id, result] of await refusals(session, open.map(({ message }) => message), past)) outcomes.set(id, { result })
       open = open.filter((arrival) => !outcomes.has(idText(arrival)))
       if (open.length === 0) break
       if (round === ROUNDS_MAX) throw new RolledBack('message_accept', new Error('a message came and went between every insert and the look after it'))
@@ -179,12 +190,15 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
   return arrivals.map((arrival) => outcomes.get(idText(arrival)) ?? { error: new Error('an acceptance without an outcome') })
 }
 
-/** By id as hex. */
-async function refusals (session: Session, messages: readonly NewMessage[]): Promise<Map<string, AcceptResult>> {
+/** By id as hex. Under a claim: nothing but a message that is `past` kept it out if the claim has not ended. */
+async function refusals (session: Session, messages: readonly NewMessage[], past: readonly Buffer[] = []): Promise<Map<string, AcceptResult>> {
+  const refused = new Map<string, AcceptResult>()
+  for (const { id, underClaim } of messages) if (underClaim !== undefined && !past.some((each) => each.equals(id))) refused.set(hex(id), { kind: 'recorded' })
   const unclaimed = messages.filter(({ underClaim }) => underClaim === undefined)
-  if (unclaimed.length === 0) return new Map()
+  if (unclaimed.length === 0) return refused
   const rows = await session.run<{ id: string, recorded: boolean }>(MESSAGE_REFUSED, [byteas(unclaimed.map(({ id }) => id)), texts(unclaimed.map(({ about }) => about.route))])
-  return new Map(rows.map(({ id, recorded }) => [id, { kind: recorded ? 'recorded' : 'contended' }]))
+  for (const { id, recorded } of rows) refused.set(id, { kind: recorded ? 'recorded' : 'contended' })
+  return refused
 }
 
 async function insertOnce (session: Session, arrivals: readonly Arrival[], outcomes: Map<string, Outcome>, groups: Groups): Promise<readonly Arrival[]> {
@@ -259,7 +273,8 @@ function valuesOf (arrivals: readonly Arrival[]): Values {
     byteas(messages.map(({ request }) => Buffer.from(request.target, 'latin1'))),
     byteas(arrivals.map(({ headers }) => headers)),
     byteas(messages.map(({ request }) => request.body)),
-    integers(messages.map(({ underClaim }) => underClaim ?? null))
+    integers(messages.map(({ underClaim }) => underClaim?.attempt ?? null)),
+    byteas(messages.map(({ underClaim }) => underClaim?.owner ?? null))
   ]
 }
 

@@ -55,6 +55,11 @@ export interface PostgresConnection {
 
 /** A sixth of the default lease of 15 s. */
 const RENEW_MS_MAX = 2_500
+/**
+ * A sign of life that takes longer than the pause to the next one is given up, or a way that swallows it would cost all those
+ * behind it too: an operator's confirmation of the time was not heard of for half a minute. A new connection may need a second.
+ */
+const BEAT_MS_MIN = 1_000
 /** A settle is tried again by the gateway; one try may outlast a slow commit of a large answer. */
 const SETTLE_MS_MAX = 5_000
 /** A sweep of thousands of rows, a list without an index, a resolve: nobody's request waits for them. */
@@ -124,6 +129,8 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     claims: connections(options, transport, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),
     settles: connections(options, transport, 'settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
     renewals: connections(options, transport, 'renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
+    // Unnamed: behind a pooler that mislays named ones the gateway would else not even come to say so.
+    beats: connections({ ...options, prepared: false }, transport, 'beats', 1, Math.max(BEAT_MS_MIN, options.renewTimeoutMs ?? RENEW_MS_MAX)),
     background: connections(options, transport, 'background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
     marks: connections(options, transport, 'marks', MARK_CONNECTIONS, options.claimTimeoutMs),
     inbox: connections(options, transport, 'inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),

@@ -33,6 +33,7 @@ export interface Purposes extends InboxPurposes {
   readonly claims: Connections
   readonly settles: Connections
   readonly renewals: Connections
+  readonly beats: Connections
   readonly background: Connections
   readonly marks: Connections
 }
@@ -154,7 +155,7 @@ export class PostgresRecords implements RecordStore {
 
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> { return this.#background('expire', (session) => expireRecord(session, token, audit)) }
 
-  beat (sign: SignOfLife): Promise<Beaten> { return this.#background('beat', (session) => beatOnce(session, sign)) }
+  beat (sign: SignOfLife): Promise<Beaten> { return this.#purposes.beats.use('beat', (session) => beatOnce(session, sign)) }
 
   /** The database's time, and the last one at which a gateway that found it right has given a sign of life. */
   timeSeen (): Promise<TimeSeen> { return this.#background('time_seen', readTimeSeen) }

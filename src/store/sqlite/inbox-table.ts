@@ -26,6 +26,8 @@ const insert = `insert into messages (state, blocks, ${NEW.join(', ')}) values (
 
 const isRecorded = 'select 1 from records where id = ? and (expires_at is null or expires_at > ?)'
 
+const isClaimed = 'select 1 from records where id = ? and state = \'claimed\' and owner = ? and attempt = ?'
+
 const forget = 'delete from messages where id = ?'
 
 const isBehind = 'select 1 from messages where group_id = ? and blocks limit 1'
@@ -218,10 +220,11 @@ export class InboxTable {
   }
 
   #isRecorded ({ id, underClaim }: Arrival, nowMs: number): boolean {
-    return underClaim === undefined && this.#prepare(isRecorded).get(id, this.#over(nowMs)) !== undefined
+    if (underClaim !== undefined) return this.#prepare(isClaimed).get(id, underClaim.owner, underClaim.attempt) === undefined
+    return this.#prepare(isRecorded).get(id, this.#over(nowMs)) !== undefined
   }
 
-  #put ({ id, underClaim = 1, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
+  #put ({ id, underClaim, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
     const past = this.#prepare(find).get(id)
     if (past !== undefined) {
       this.#prepare(forget).run(id)
@@ -229,7 +232,7 @@ export class InboxTable {
     }
     const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs
     this.#prepare(insert).run(
-      id, underClaim - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0, Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
+      id, (underClaim?.attempt ?? 1) - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0, Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
       method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body
     )
   }
