@@ -8,6 +8,8 @@ import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { atExit } from '../harness/exit.ts'
+import type { CoreWait } from './core-waits.ts'
+import { CoreWaits } from './core-waits.ts'
 import type { Configured } from './differ.ts'
 import { pause } from './stores.ts'
 
@@ -38,6 +40,8 @@ export interface Incarnation {
   readonly fromMs: number
   untilMs: number | null
   readonly frozen: Array<{ readonly fromMs: number, untilMs: number | null }>
+  /** In which it, or what stands between it and its clients, waited for a core while it was not frozen. */
+  readonly waits: CoreWait[]
 }
 
 /** A process that starts on a machine with everything else going on. */
@@ -51,6 +55,7 @@ export class Seat {
   readonly configured: Configured[] = []
   readonly log: string
   readonly #options: SeatOptions
+  readonly #waits = new CoreWaits()
   #child: ChildProcess | null = null
   #exited: Promise<number | NodeJS.Signals> = Promise.resolve(0)
   #meant = false
@@ -94,7 +99,7 @@ export class Seat {
     this.#child = child
     this.#meant = false
     this.#forget = atExit(() => { child.kill('SIGKILL') })
-    const incarnation: Incarnation = { pid: child.pid ?? 0, fromMs: Date.now(), untilMs: null, frozen: [] }
+    const incarnation: Incarnation = { pid: child.pid ?? 0, fromMs: Date.now(), untilMs: null, frozen: [], waits: [] }
     this.incarnations.push(incarnation)
     this.#exited = new Promise(resolve => { child.once('exit', (code, signal) => { resolve(code ?? signal ?? 0) }) })
     void this.#exited.then(code => { this.#ended(incarnation, code) })
@@ -126,6 +131,14 @@ export class Seat {
     const pause = this.incarnations.at(-1)?.frozen.at(-1)
     this.#child?.kill('SIGCONT')
     if (pause !== undefined) pause.untilMs = Date.now()
+  }
+
+  /** Now and then: how long it, and those beside it, have waited for a core since the last time. */
+  look (beside: readonly number[]): void {
+    const incarnation = this.incarnations.at(-1)
+    if (incarnation === undefined || incarnation.untilMs !== null) return
+    const wait = this.#waits.look([incarnation.pid, ...beside])
+    if (wait !== null && incarnation.frozen.at(-1)?.untilMs !== null) incarnation.waits.push(wait)
   }
 
   #ended (incarnation: Incarnation, code: number | NodeJS.Signals): void {

@@ -30,8 +30,8 @@ function executed (execution: number, atMs: number, call: string, attempt: numbe
   return { execution, record: 'r', attempt, call, atMs, scope: 's', target: '/retry/things', body: 'body' }
 }
 
-function process (frozen: Incarnation['frozen'] = []): ReadonlyMap<string, readonly Incarnation[]> {
-  return new Map([['gateway-0', [{ pid: 1, fromMs: 0, untilMs: null, frozen }]]])
+function process (frozen: Incarnation['frozen'] = [], waits: Incarnation['waits'] = []): ReadonlyMap<string, readonly Incarnation[]> {
+  return new Map([['gateway-0', [{ pid: 1, fromMs: 0, untilMs: null, frozen, waits }]]])
 }
 
 function evidence (parts: Partial<Evidence>): Evidence {
@@ -76,10 +76,12 @@ test('what was held up on the network is judged by when it was sent', () => {
   assert.deepEqual(found({ ...parts, witnessed: [...(parts.witnessed ?? []).slice(0, 2), executed(2, 8_000, 'a', 1)] }), [])
 })
 
-test('an answer that took too long breaks I8, unless its gateway was frozen meanwhile', () => {
+test('an answer that took too long breaks I8, unless its gateway was frozen meanwhile, or waited for a core', () => {
   const events = [asked('a', 0), told('a', 20_000, {})]
   assert.deepEqual(found({ events }), ['I8'])
   assert.deepEqual(found({ events, incarnations: process([{ fromMs: 1_000, untilMs: 6_000 }]) }), [])
+  assert.deepEqual(found({ events, incarnations: process([], [{ fromMs: 1_000, untilMs: 9_000, ms: 5_000 }]) }), [])
+  assert.deepEqual(found({ events, incarnations: process([], [{ fromMs: 1_000, untilMs: 9_000, ms: 2_000 }]) }), ['I8'])
 })
 
 test('a request without an end breaks I8', () => {

@@ -8,6 +8,7 @@ import type { Violation } from '../harness/checker.ts'
 import type { FinalRow, History, HistoryEvent, Rules } from '../harness/history.ts'
 import { eventOf } from './audit.ts'
 import type { Written } from './audit.ts'
+import { waitedMs } from './core-waits.ts'
 import { unknownAt } from './differ.ts'
 import type { Configured } from './differ.ts'
 import { judgeDrop } from './judge-drop.ts'
@@ -243,7 +244,7 @@ function rulesOf (events: readonly HistoryEvent[]): Rules {
   return { unknown: route.unknown, retentionMs: RETENTION_MS, unknownRetentionMs: RETENTION_MS, answerMs: Infinity, replaysMismatch: false }
 }
 
-/** I8, with the time in which its gateway was frozen taken off. */
+/** I8, with the time taken off in which its gateway was frozen, or nobody had a core for it. */
 function tooLate ({ events, incarnations, gatewayOf }: Evidence): Found[] {
   const asked = new Map(events.filter(event => event.kind === 'asked').map(event => [event.call, event]))
   return events.flatMap((event): Found[] => {
@@ -251,7 +252,8 @@ function tooLate ({ events, incarnations, gatewayOf }: Evidence): Found[] {
     if (event.kind !== 'told' || request === undefined) return []
     const tookMs = event.atMs - request.atMs
     if (tookMs <= ANSWER_MS_MAX) return []
-    const awakeMs = tookMs - frozenMs(incarnations.get(gatewayOf(event.call)) ?? [], request.atMs, event.atMs)
+    const processes = incarnations.get(gatewayOf(event.call)) ?? []
+    const awakeMs = tookMs - frozenMs(processes, request.atMs, event.atMs) - waitedMs(processes.flatMap(({ waits }) => waits), request.atMs, event.atMs)
     return awakeMs <= ANSWER_MS_MAX ? [] : [{ invariant: 'I8', record: request.record, detail: `call ${event.call} waited ${Math.round(awakeMs)} ms` }]
   })
 }

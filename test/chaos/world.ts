@@ -8,6 +8,7 @@ import { makeDirectory } from '../harness/directory.ts'
 import { Door } from './asking.ts'
 import { startPart } from './child.ts'
 import type { Started } from './child.ts'
+import { LOOK_EVERY_MS } from './core-waits.ts'
 import type { FaultKind } from './faults.ts'
 import { Seat } from './gateways.ts'
 import type { Witness } from './misbehaving.ts'
@@ -102,6 +103,7 @@ async function startWorld (options: WorldOptions): Promise<World> {
     throw error
   }
   writeFileSync(operatorFile, options.mode.configsOf({ database: stores.database, prepared: stores.prepared, redis: stores.redisAt ?? `url: "${stores.redis.url}"`, upstream: `http://127.0.0.1:${upstreamPort}`, connections: 1 })[0] ?? '')
+  const looking = setInterval(() => { for (const seat of seats) seat.look([process.pid, network.pid]) }, LOOK_EVERY_MS)
   const absent = absentFrom(options.topology)
   const without: Record<string, string> = { ...TOPOLOGIES[options.topology].without }
   if (typeof stores.disk === 'string') {
@@ -122,6 +124,7 @@ async function startWorld (options: WorldOptions): Promise<World> {
     without,
     stopGateways: async () => { await Promise.all(seats.map(async seat => seat.kill())) },
     stop: async () => {
+      clearInterval(looking)
       await Promise.all(doors.map(async door => door.close()))
       await Promise.all(seats.map(async seat => seat.kill()))
       await Promise.all(ends.map(async end => end()))

@@ -57,7 +57,7 @@ function delivered (wish: Wish, atMs: number, attempt = 1, afterMs = 10, call = 
 }
 
 function frozen (fromMs: number, untilMs: number): ReadonlyMap<string, readonly Incarnation[]> {
-  return new Map([['gateway-0', [{ pid: 1, fromMs: 0, untilMs: null, frozen: [{ fromMs, untilMs }] }]]])
+  return new Map([['gateway-0', [{ pid: 1, fromMs: 0, untilMs: null, frozen: [{ fromMs, untilMs }], waits: [] }]]])
 }
 
 /** The rows are what was written last. */
