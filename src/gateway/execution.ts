@@ -12,7 +12,7 @@ import type { About, Answer, Claim, RawHeaders, Token } from '../core/record.ts'
 import { acceptClaimed } from './accepting.ts'
 import type { Holding } from './budget.ts'
 import { claimRecord } from './claiming.ts'
-import type { Gateway } from './gateway.ts'
+import type { ClockReading, Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 import type { Registered } from './registration.ts'
@@ -131,6 +131,8 @@ export class Execution {
   rowLeaseMs: number | null = null
   /** Monotonic, before the last statement of the claim: what it showed is no younger than that (P10). */
   askedAtMs = 0
+  /** Both clocks, before the settle that was asked for last; null: none was. */
+  settleAsked: ClockReading | null = null
   sending: Sending | null = null
   sentAtMs: number | null = null
   /** Bytes of the answer that count against the gateway's buffers. */
@@ -157,6 +159,13 @@ export class Execution {
   /** Since before the claim's last statement, on whichever clock more time has passed: as old is what it showed. */
   sinceAskedMs (clock: Clock): number {
     return Math.max(clock.monotonicMs() - this.askedAtMs, clock.wallMs() - this.askedAtMs - this.clockOffsetMs)
+  }
+
+  /** Since before its settle was asked for, as above: as old is what its ending says of the record. 0: none was. */
+  sinceSettleAskedMs (clock: Clock): number {
+    if (this.settleAsked === null) return 0
+    const { monotonicMs, offsetMs } = this.settleAsked
+    return Math.max(clock.monotonicMs() - monotonicMs, clock.wallMs() - monotonicMs - offsetMs)
   }
 
   /** Since before the statement that granted the lease last; as above. */

@@ -153,8 +153,15 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
     return verdict.kind === 'won' ? { kind: 'mismatch' } : inFlight(gateway, execution, false)
   }
   const ending = await withinOrGone(gateway.world.clock, patienceMs, execution.ending.promise, visit.gone())
-  const outcome = ending === OUT_OF_PATIENCE ? null : fromEndingOfAnother(ending)
-  return outcome ?? inFlight(gateway, execution, false)
+  if (ending === OUT_OF_PATIENCE) return inFlight(gateway, execution, false)
+  // As above: the settle's reply may have waited until a new life had begun.
+  if (isOfTheRecord(ending) && execution.sinceSettleAskedMs(gateway.world.clock) >= execution.visit.claim.leaseMs) return attempt(gateway, visit, patienceMs)
+  return fromEndingOfAnother(ending) ?? inFlight(gateway, execution, false)
+}
+
+/** It tells what stands in the record, and its execution is over. */
+function isOfTheRecord (ending: Ending): boolean {
+  return ending.kind === 'stored' || ((ending.kind === 'answered' || ending.kind === 'streamed') && ending.stored)
 }
 
 // ---------------------------------------------------------------- what it comes to

@@ -236,8 +236,9 @@ async function settleUntilDone (gateway: Gateway, execution: Execution, wanted: 
 
 async function settleOnce (gateway: Gateway, execution: Execution, settlement: Settlement): Promise<Settled> {
   const { records, clock } = gateway.world
-  const askedAtMs = clock.monotonicMs()
-  const askedAtWallMs = clock.wallMs()
+  const asked = gateway.readClocks()
+  const [askedAtMs, askedAtWallMs] = [asked.monotonicMs, asked.monotonicMs + asked.offsetMs]
+  execution.settleAsked = asked
   let result = await records.settle(settlement)
   if (result.kind === 'refused' && result.row === null) {
     if (settlement.outcome === 'released' || mayBeSwept(execution, settlement, clock)) return { kind: 'fenced', row: null }

@@ -25,6 +25,12 @@ export const MECHANISMS: readonly Break[] = [
     patches: [{ file: CLAIMING, find: 'if (row === null && lock.attempt !== undefined) gateway', replace: 'if (row === null && lock.attempt === -1) gateway' }]
   },
   {
+    name: 'joiners-hear-the-past',
+    does: 'tells those who have joined an execution what its settle was told, however long ago that was asked',
+    breaks: ['P10'],
+    patches: [{ file: 'gateway/handle.ts', find: 'execution.sinceSettleAskedMs(gateway.world.clock) >= ', replace: 'execution.sinceSettleAskedMs(gateway.world.clock) >= 1_000_000 * ' }]
+  },
+  {
     name: 'lapse-on-its-way',
     does: 'orders leases to lapse, however late the database receives the order',
     breaks: ['E2b', 'I2'],

@@ -225,6 +225,15 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     breaks: 'late-settles-refused'
   },
   {
+    fault: 'process paused until its record\'s life is over',
+    moment: 'the settle\'s reply is in the socket, and so are retries',
+    seen: '1 per life',
+    record: 'of the new life',
+    client: 'the new answer; the first requester, what he had executed',
+    test: ['regress/stopped-before-keeping.test.ts', 'who joins an execution whose settle\'s reply waited while the process stood still asks for himself (stall)'],
+    breaks: 'joiners-hear-the-past'
+  },
+  {
     fault: 'process paused until somebody else has claimed',
     moment: 'settle',
     seen: '2, on a route with `unknown: retry`',

@@ -153,3 +153,27 @@ test('who joins a claim whose reply waited through a suspension asks for himself
   assert.equal((await second).json.id, 2)
   assert.equal(world.witness.seen.length, 2)
 })
+
+for (const way of ['stall', 'suspend'] as const) {
+  test(`who joins an execution whose settle's reply waited while the process stood still asks for himself (${way})`, async t => {
+    const world = await start(t, way)
+    const one = await world.startProcess({ locks: NO_LOCKS })
+    const joined = Promise.withResolvers<void>()
+    const settling = Promise.withResolvers<void>()
+    world.records.faults.set('settle', firstly(1, async proceed => {
+      const reply = await proceed()
+      settling.resolve()
+      await joined.promise
+      world.clock[way](RETENTION_MS)
+      return reply
+    }))
+    const first = one.ask('k')
+    await settling.promise
+    const second = one.ask('k')
+    await eventually(() => one.gateway.waiters === 1, 'the second has joined it')
+    joined.resolve()
+    assert.equal((await first).json.id, 1)
+    assert.equal((await second).json.id, 2)
+    assert.equal(world.witness.seen.length, 2)
+  })
+}

@@ -78,8 +78,17 @@ export class SimulatedArbiter {
     })
   }
 
-  /** Beside the records, in the same database. Nobody delivers. */
+  /** Beside the records, in the same database, as it stands. Nobody delivers. */
   get inbox (): InboxStore { return this.#inbox }
+
+  /** For a process that believes the clock so far: what it accepts is tested against the records by that. */
+  inboxOf (believedMs: Believed): Pick<InboxStore, 'accept' | 'acceptAll' | 'look'> {
+    return {
+      accept: async message => this.#believing(believedMs, async () => this.#inbox.accept(message)),
+      acceptAll: async messages => this.#believing(believedMs, async () => this.#inbox.acceptAll(messages)),
+      look: async id => this.#inbox.look(id)
+    }
+  }
 
   /** A call may wait for as long as it pleases whoever hampers it. */
   get hampered (): boolean { return this.#hanging !== null || this.#locked.size > 0 }
@@ -176,7 +185,7 @@ export class SimulatedArbiter {
   }
 
   /** As a driver sends it along with every statement, which tests it where it is carried out. */
-  async #believing (believedMs: Believed, call: () => Promise<unknown>): Promise<unknown> {
+  async #believing<Told> (believedMs: Believed, call: () => Promise<Told>): Promise<Told> {
     this.#believedMs = believedMs
     // Carried out at once, told later: another caller's word counts by then.
     const told = call()
@@ -231,10 +240,12 @@ export class SimulatedArbiter {
     if (!this.#options.promoted || READS.has(operation)) return call
     return (...args) => {
       const again = operation === 'lapse' ? [{ ...args[0] as LapseOrder, still: () => true }] : args
+      const believedMs = this.#believedMs()
       const done = call(...args) as Promise<unknown>
       const atMs = this.#time.nowMs()
+      const apply = async (store: RecordStore): Promise<unknown> => this.#believing(() => believedMs, async () => (store[operation as keyof RecordStore] as (...args: unknown[]) => Promise<unknown>)(...again))
       return done.then(result => {
-        if (hasWritten(operation, result)) this.#log.push({ atMs, apply: async store => (store[operation as keyof RecordStore] as (...args: unknown[]) => Promise<unknown>)(...again) })
+        if (hasWritten(operation, result)) this.#log.push({ atMs, apply })
         return result
       })
     }

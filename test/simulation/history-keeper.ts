@@ -8,7 +8,7 @@ export class HistoryKeeper {
   readonly events: HistoryEvent[] = []
   /** Of each record: what was claimed or settled last. */
   readonly latest = new Map<string, Extract<HistoryEvent, { kind: 'claimed' | 'settled' }>>()
-  readonly #deletes = new Map<string, number>()
+  #deletes = new Map<string, number>()
 
   readonly note = (event: HistoryEvent): void => {
     if (event.kind === 'claimed' || event.kind === 'settled') {
@@ -25,12 +25,17 @@ export class HistoryKeeper {
     this.#deletes.set(record, atMs)
   }
 
-  /** What was written in the store since this place never was. */
-  retract (place: number): void {
-    const later = this.events.splice(place)
-    this.events.push(...later.filter(({ kind }) => kind !== 'claimed' && kind !== 'settled' && kind !== 'deleted'))
-    this.latest.clear()
-    for (const event of this.events) if (event.kind === 'claimed' || event.kind === 'settled') this.latest.set(event.record, event)
+  /** From now on what is written in the store may be lost; to be called if it is: then it never was. */
+  doubtful (): () => void {
+    const place = this.events.length
+    const deletes = new Map(this.#deletes)
+    return () => {
+      const later = this.events.splice(place)
+      this.events.push(...later.filter(({ kind }) => kind !== 'claimed' && kind !== 'settled' && kind !== 'deleted'))
+      this.#deletes = deletes
+      this.latest.clear()
+      for (const event of this.events) if (event.kind === 'claimed' || event.kind === 'settled') this.latest.set(event.record, event)
+    }
   }
 
   end (nowMs: number): void {

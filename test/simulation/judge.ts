@@ -55,14 +55,18 @@ function pagesKept ({ policy }: Schedule, { events }: History): Wrong[] {
   })
 }
 
-/** N5: what was accepted is delivered some day. It was not executed in that life, unless it may be sent again. */
+/** N5: what was accepted is delivered some day. It was not executed in that life, unless it may be sent again: by its policy, or as an operator has said. */
 function executedAndAccepted ({ policy, variants }: Schedule, history: History, accepted: ReadonlySet<string>): Wrong[] {
   if (accepted.size === 0) return []
   const mayRetry = [policy, ...variants].some(({ unknown }) => unknown === 'retry')
   const records = new Map(history.events.filter((event): event is EventOf<'asked'> => event.kind === 'asked').map(({ call, record }) => [call, record]))
   return Array.from(livesOf(history)).filter(([record]) => accepted.has(record)).flatMap(([record, lives]) => {
     const acceptedAtMs = history.events.find(event => event.kind === 'told' && event.told.kind === 'accepted' && records.get(event.call) === record)?.atMs ?? Infinity
-    const bound = lives.filter(life => !isOver(life, acceptedAtMs)).flatMap(({ sendings, settles }) => mayRetry ? sendings.filter(({ attempt }) => settles.some(settled => settled.attempt === attempt && (settled.outcome === 'completed' || settled.outcome === 'consumed'))) : sendings).find(({ execution }) => !isRelease(history, execution))
+    const bound = lives.filter(life => !isOver(life, acceptedAtMs)).flatMap(({ sendings, settles }) => {
+      const isKept = (attempt: number): boolean => settles.some(settled => settled.attempt === attempt && (settled.outcome === 'completed' || settled.outcome === 'consumed'))
+      const isFreed = (attempt: number): boolean => settles.some(settled => settled.attempt === attempt && settled.outcome === 'released' && settled.by === 'operator')
+      return sendings.filter(({ attempt }) => mayRetry ? isKept(attempt) : !isFreed(attempt))
+    }).find(({ execution }) => !isRelease(history, execution))
     return bound === undefined ? [] : [{ rule: 'N5', detail: `record ${record.slice(0, 8)} was accepted, and execution ${bound.execution} did not free its key` }]
   })
 }

@@ -36,7 +36,7 @@ export interface ProcessOptions {
   /** The arbiter may keep a call waiting for longer than the driver does. */
   readonly hangs: () => boolean
   readonly locks: LockStore
-  readonly inbox: InboxStore
+  readonly inbox: Pick<InboxStore, typeof INBOX_CALLS[number]>
   readonly upstream: SimulatedUpstream
   /** How long the n-th dispatch of the run waits for a connection. */
   readonly poolMs: () => number
@@ -200,7 +200,7 @@ export class SimulatedProcess {
   }
 
   /** As far as it accepts: nobody delivers here. */
-  #wiredInbox (store: InboxStore): InboxStore {
+  #wiredInbox (store: ProcessOptions['inbox']): InboxStore {
     return { sweep: async () => 0, depths: async () => [], list: async () => [], ...this.#wired('records', INBOX_CALLS, store) } as unknown as InboxStore
   }
 

@@ -187,7 +187,7 @@ class Simulation {
       records: carriedBy(this.#arbiter, this.#records, () => clock.believedMs()),
       hangs: () => this.#arbiter.hampered,
       locks: redis ? this.#redis : NO_LOCKS,
-      inbox: this.#arbiter.inbox,
+      inbox: this.#arbiter.inboxOf(() => clock.believedMs()),
       upstream: this.#upstream,
       poolMs: () => this.#calm ? 0 : this.#schedule.poolMs[this.#dispatches++] ?? 0,
       patienceMs: (port, operation) => patienceMsOf(this.#schedule, port, operation),
@@ -264,10 +264,10 @@ class Simulation {
 
   /** What is written from now on may never have been: then the history is as it was, but for what was said and sent. */
   #doubtful (): () => void {
-    const place = this.#keeper.events.length
+    const neverWas = this.#keeper.doubtful()
     const [owners, settled] = [new Map(this.#owners), new Set(this.#settled)]
     return () => {
-      this.#keeper.retract(place)
+      neverWas()
       this.#owners.clear()
       this.#settled.clear()
       for (const [record, claim] of owners) this.#owners.set(record, claim)
