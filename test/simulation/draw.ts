@@ -25,7 +25,7 @@ export function scheduleOf (seed: number): Schedule {
   const probed = probedPolicy(seed, policy, upstreamTimeoutMs)
   const drawn = variantsOf(draft, policy, theme.differs === true ? 1 : DIFFERING_SHARE, probed !== null)
   // An acceptance beside a gateway that executes is made under a claim (registration.ts), and so asks the lock in Redis; nobody registers here.
-  const variants = theme.name === 'amnesia' ? drawn.map(({ accepts: _, ...variant }) => variant) : drawn
+  const variants = theme.name === 'amnesia' ? drawn.map(({ accepts: _, ...variant }: Variant): Variant => variant) : drawn
   return {
     seed,
     theme: theme.name,
