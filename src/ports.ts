@@ -144,6 +144,8 @@ export interface Beaten {
   readonly aheadMs: number
   /** How often an operator has said that the time is right. */
   readonly confirmations: number
+  /** The store's time at which one said so last. null: nobody has. */
+  readonly confirmedMs?: number | null
   /** The last time that was right, where `aheadMs` is not 0. */
   readonly aheadAfterMs?: number | null
   /** How far another gateway that lives finds the clock ahead, whoever else believes it. */

@@ -64,6 +64,18 @@ export function trustFrom ({ beforeMs, afterMs, storeMs }: TimeReading): Trusted
   return { offsetMs: storeMs - beforeMs, readMs: afterMs, sinceMs: storeMs, rightMs: storeMs }
 }
 
+/** An operator has confirmed the arbiter's time at `confirmedMs` of it, after `before` was asked for. What it steps from then on is a step. */
+export function trustConfirmed (confirmedMs: number, before: TimeReading): TrustedTime {
+  return { offsetMs: confirmedMs - before.beforeMs, readMs: before.afterMs, sinceMs: confirmedMs, rightMs: confirmedMs }
+}
+
+/** By somebody else's word: ahead by `aheadMs`, and right at `afterMs`, its own time, for the last time. */
+export function trustTold ({ beforeMs, afterMs: readMs, storeMs }: TimeReading, aheadMs: number, afterMs: number): TrustedTime {
+  // The word is as exact as the store keeps it: what is handed on is not later than what was said.
+  const saidMs = Math.floor(afterMs)
+  return { offsetMs: storeMs - aheadMs - beforeMs, readMs, sinceMs: saidMs, rightMs: saidMs }
+}
+
 /** While the clock is ahead the trusted time goes on by the gateway's own clock alone. */
 export function judgeTime (trusted: TrustedTime, { beforeMs, afterMs, storeMs }: TimeReading, toleranceMs: number): JudgedTime {
   const mostMs = trusted.offsetMs + SLEW * Math.max(0, afterMs - trusted.readMs)

@@ -4,7 +4,7 @@
  * what a gateway does next after it looked at a row, `lockAfter` what then becomes of its lock.
  * Pure: no clock, no chance, no I/O. Never decides by anything that is not an argument.
  */
-import type { UnknownPolicy } from './policy.ts'
+import type { IdempotencyPolicy } from './policy.ts'
 import { claimedRow, isPast, leaseIsOver, type Stored } from './stored.ts'
 import type { Claim, Fingerprint, Row, Seen, SettledState, Settlement, Token } from './record.ts'
 
@@ -213,7 +213,7 @@ export type SameRequest = 'same' | 'different' | 'unknown'
  * Protocol §5 for one row. `mine.owner`: the owner that this request's claim was or will be made with. `mayLapse`: one
  * full lease of unbroken contact with the database lies behind this process (E2b).
  */
-export function decide (row: Row | null, mine: { readonly owner: Buffer }, sameRequest: SameRequest, policy: { readonly unknown: UnknownPolicy }, mayLapse: boolean): Step {
+export function decide (row: Row | null, mine: { readonly owner: Buffer }, sameRequest: SameRequest, policy: Deciding, mayLapse: boolean): Step {
   if (row === null) return { do: 'insert' }
   if (row.past) return row.state === 'undecodable' ? { do: 'unknown' } : { do: 'take', mayRetry: false }
   if (sameRequest === 'different') return { do: 'mismatch' }
@@ -228,9 +228,19 @@ export function decide (row: Row | null, mine: { readonly owner: Buffer }, sameR
     case 'released': return { do: 'take', mayRetry: false }
     case 'indeterminate':
       if (own) return { do: 'release-own' }
-      return policy.unknown === 'retry' ? { do: 'take', mayRetry: true } : { do: 'unknown' }
+      return mayRepeat(policy) ? { do: 'take', mayRetry: true } : { do: 'unknown' }
     case 'undecodable': return { do: 'unknown' }
   }
+}
+
+type Deciding = Pick<IdempotencyPolicy, 'unknown'> & Partial<Pick<IdempotencyPolicy, 'profile' | 'inboxFor'>>
+
+/**
+ * Where all goes to the inbox, `unknown` speaks of deliveries, and says `retry` by default. What was executed before that was
+ * promised what its profile says: of `api` that nobody sends it again.
+ */
+function mayRepeat ({ unknown, profile, inboxFor }: Deciding): boolean {
+  return unknown === 'retry' && !(inboxFor === 'all' && profile === 'api')
 }
 
 /** `row`: swapped for the row's own owner, fingerprint and rest of lease. `none`: I hold no lock. */

@@ -4,7 +4,7 @@
  * and finds nothing wrong with it since says so by its own signs of life; where nobody does, the finding is everybody's, until
  * an operator confirms the time or whatever was kept before the step is over.
  */
-import { believedMs, judgeTime, toleranceOf, trustFrom } from '../core/arbiter-time.ts'
+import { believedMs, judgeTime, toleranceOf, trustConfirmed, trustFrom, trustTold } from '../core/arbiter-time.ts'
 import type { TimeReading, TrustedTime } from '../core/arbiter-time.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import type { Beaten, Clock, Log, Meter, Random, RecordStore, SignOfLife } from '../ports.ts'
@@ -39,8 +39,11 @@ export class ArbiterClock {
   /** null: no reading yet, or the word of others that the clock is ahead holds. */
   #trusted: TrustedTime | null = null
   #doubt: Doubt | null = null
-  /** By somebody else's word. */
+  /** By somebody else's word, */
   #toldAheadMs = 0
+  /** and what is trusted by it: by that a clock is known that has been set back. */
+  #told: TrustedTime | null = null
+  #reading: TimeReading | null = null
   #confirmations: number | null = null
   /** What was believed at the last reading, and the monotonic clock then: between two readings a sleep counts for nothing. */
   #believed: { readonly storeMs: number, readonly atMs: number } | null = null
@@ -104,22 +107,45 @@ export class ArbiterClock {
   }
 
   #take (reading: TimeReading, beaten: Beaten): void {
+    const before = this.#reading
     const isConfirmed = this.#confirmations !== null && beaten.confirmations !== this.#confirmations
+    this.#reading = reading
     this.#confirmations = beaten.confirmations
-    if (isConfirmed) this.#believeAnew(reading, 'an operator has confirmed the time of the store: it is believed as it is')
+    if (isConfirmed) this.#confirm(before, reading, beaten)
     else if (this.#trusted === null) this.#hear(reading, beaten)
     else this.#judge(this.#trusted, reading, beaten)
     this.#note(reading)
     this.#options.meter.arbiterAhead(this.aheadMs)
   }
 
+  /** Up to the moment of the operator's word: what has stepped since then is as wrong as before. */
+  #confirm (before: TimeReading | null, reading: TimeReading, beaten: Beaten): void {
+    const confirmedMs = beaten.confirmedMs ?? null
+    const trusted = before === null || confirmedMs === null ? trustFrom(reading) : trustConfirmed(confirmedMs, before)
+    this.#believeAnew(trusted, 'an operator has confirmed the time of the store: it is believed as it was then')
+    this.#judge(trusted, reading, beaten)
+  }
+
   /** Without an own word: as others say, or as it is. */
-  #hear (reading: TimeReading, { aheadMs, suspectedMs = 0 }: Beaten): void {
+  #hear (reading: TimeReading, { aheadMs, aheadAfterMs = null, suspectedMs = 0 }: Beaten): void {
+    if (this.#isSetBack(reading)) return
     const toldMs = Math.max(aheadMs, suspectedMs)
+    if (toldMs === 0) this.#told = null
+    else if (aheadMs > 0 && aheadAfterMs !== null) this.#told ??= trustTold(reading, aheadMs, aheadAfterMs)
     if (toldMs > 0 && this.#toldAheadMs === 0) this.#tellAhead(toldMs, 'as another gateway has found')
     if (toldMs === 0 && this.#toldAheadMs > 0) this.#options.log.warn({}, 'nobody finds the clock of the store ahead any more: its time is believed as it is')
     this.#toldAheadMs = toldMs
     if (toldMs === 0) this.#trusted = trustFrom(reading)
+  }
+
+  /** By what others have said before this reading. */
+  #isSetBack (reading: TimeReading): boolean {
+    if (this.#told === null) return false
+    const { trusted, aheadMs } = judgeTime(this.#told, reading, this.#toleranceMs)
+    this.#told = trusted
+    if (aheadMs > 0) return false
+    this.#believeAnew(trusted, 'the clock of the store has been set back: its time is believed again')
+    return true
   }
 
   #judge (before: TrustedTime, reading: TimeReading, beaten: Beaten): void {
@@ -136,18 +162,19 @@ export class ArbiterClock {
       this.#options.meter.arbiterStepped()
       this.#tellAhead(aheadMs, 'by this gateway\'s own clock')
     } else if (beaten.contradicted === true) {
-      this.#believeAnew(reading, 'this process stood still, and its clocks do not know: other gateways find nothing wrong with the time of the store')
+      this.#believeAnew(trustFrom(reading), 'this process stood still, and its clocks do not know: other gateways find nothing wrong with the time of the store')
       this.onStoodStill()
     } else if (reading.afterMs - this.#doubt.foundAtBootMs >= this.#keepMs) {
-      this.#believeAnew(reading, 'what was kept when the clock of the store stepped ahead is over by now: its time is believed as it is')
+      this.#believeAnew(trustFrom(reading), 'what was kept when the clock of the store stepped ahead is over by now: its time is believed as it is')
     } else this.#doubt = { ...this.#doubt, aheadMs }
   }
 
-  #believeAnew (reading: TimeReading, why: string): void {
+  #believeAnew (trusted: TrustedTime, why: string): void {
     const { aheadMs } = this
     this.#doubt = null
     this.#toldAheadMs = 0
-    this.#trusted = trustFrom(reading)
+    this.#told = null
+    this.#trusted = trusted
     this.#options.log.warn({ aheadMs: Math.round(aheadMs) }, why)
   }
 

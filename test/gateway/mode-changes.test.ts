@@ -75,6 +75,18 @@ test('an acceptance that comes behind the end of its claim comes to nothing: wha
   assert.equal(worlds.enforce.witness.seen.length + worlds.async.witness.seen.length, 1)
 })
 
+test('what was executed is not delivered again where `unknown: retry` is meant of deliveries', async t => {
+  const { enforce, inbox } = await startModes(t, ['enforce', 'inbox'], { unknown: 'retry', profile: 'api' })
+  enforce.witness.answer = (_seen, response) => { response.destroy() }
+  assert.equal((await enforce.ask('k')).json.code, 'outcome-unknown')
+  assert.equal((await inbox.ask('k')).json.code, 'outcome-unknown')
+  assert.deepEqual(await inbox.messages(), [])
+  const relays = await startModes(t, ['enforce', 'inbox'], { unknown: 'retry', profile: 'relay' })
+  relays.enforce.witness.answer = (_seen, response) => { response.destroy() }
+  await relays.enforce.ask('k')
+  assert.equal((await relays.inbox.ask('k')).status, 202, 'a relay is promised to be sent again')
+})
+
 test('an outcome that is not known stays so, and one under way is in flight', async t => {
   const worlds = await startModes(t, ['enforce', 'inbox'], { unknown: 'hold' })
   worlds.enforce.witness.answer = (_seen, response) => { response.destroy() }

@@ -107,7 +107,7 @@ export class SimulatedArbiter {
 
   /** An operator says that the time is right: what it calls over is over. */
   confirmTime (): void {
-    this.#words.confirm()
+    this.#words.confirm(this.#time.nowMs())
     this.stepped = false
   }
 

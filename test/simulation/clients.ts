@@ -74,7 +74,7 @@ export class Clients {
       const [first, later] = client.leavesAfterMs
       const told = await this.ask(client, client.gateway + (client.roams ? tries : 0), tries === 0 ? first : later)
       if (told?.kind === 'unknown') unknowns++
-      if (isFinal(told) || (unknowns > 1 && route.idempotency.unknown === 'hold')) return
+      if (isFinal(told) || (unknowns > 1 && staysUnknown(route))) return
       await timeline.sleep(client.retryMs * (JITTER_MIN + chance.unit()))
     }
   }
@@ -133,6 +133,11 @@ export class Clients {
     this.#records.set(name, record)
     return record
   }
+}
+
+/** Whoever is told that an outcome is not known is told so again. */
+export function staysUnknown ({ idempotency: { unknown, profile, inboxFor } }: GuardedRoute): boolean {
+  return unknown === 'hold' || (inboxFor === 'all' && profile === 'api')
 }
 
 export function isFinal (told: Told | null): boolean {

@@ -14,10 +14,12 @@ export class ClockWords {
   readonly #words = new Map<string, Word>()
   #ahead: Ahead | null = null
   #confirmations = 0
+  #confirmedMs: number | null = null
 
-  /** An operator's word. */
-  confirm (): void {
+  /** An operator's word, at this time of the arbiter's. */
+  confirm (nowMs: number): void {
     this.#confirmations++
+    this.#confirmedMs = nowMs
     this.#ahead = null
   }
 
@@ -28,9 +30,9 @@ export class ClockWords {
     this.#words.set(name, { aheadMs, sinceMs: trusted?.sinceMs ?? null, judgedMs: trusted?.judgedMs ?? null, seenAtMs: nowMs })
     const others = Array.from(this.#words).filter(([each]) => each !== name).map(([, word]) => word)
     const contradicted = doubt !== null && others.some(word => word.aheadMs === 0 && word.sinceMs !== null && word.judgedMs !== null && word.sinceMs <= doubt.afterMs && word.judgedMs > doubt.foundMs)
-    const suspectedMs = Math.max(0, ...others.filter(({ seenAtMs }) => seenAtMs > nowMs - HEARD_MS).map(word => word.aheadMs))
+    const suspectedMs = Math.max(0, ...others.filter(({ seenAtMs }) => Math.abs(nowMs - seenAtMs) < HEARD_MS).map(word => word.aheadMs))
     const before = this.#holding(nowMs)
-    const told = { confirmations: this.#confirmations, aheadAfterMs: this.#ahead?.afterMs ?? null, suspectedMs, contradicted }
+    const told = { confirmations: this.#confirmations, confirmedMs: this.#confirmedMs, aheadAfterMs: this.#ahead?.afterMs ?? null, suspectedMs, contradicted }
     if (doubt !== null && time !== undefined && time.shareForMs !== null && !contradicted && before === null && time.confirmations === this.#confirmations) {
       this.#ahead = { aheadMs, afterMs: doubt.afterMs, sinceMs: doubt.foundMs, untilMs: nowMs + time.shareForMs }
     }

@@ -27,7 +27,7 @@ import { carriedBy, SimulatedArbiter } from './arbiter.ts'
 import type { Believed } from './arbiter.ts'
 import { Books } from './books.ts'
 import { Chance } from './chance.ts'
-import { Clients, isFinal } from './clients.ts'
+import { Clients, isFinal, staysUnknown } from './clients.ts'
 import type { Seat } from './clients.ts'
 import { Director } from './director.ts'
 import { Faults } from './faults.ts'
@@ -341,7 +341,8 @@ class Simulation {
       await this.#timeline.pass(() => told !== undefined, CLIENTS_END_MS)
       // What this one locked is unlocked behind it.
       await this.#timeline.pass(() => false, LOOK_MS)
-      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && this.#seats[client.gateway]?.route.idempotency.unknown === 'hold'))
+      const { route } = this.#seats[client.gateway] as Seat
+      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && staysUnknown(route)))
       if (!fine) this.#trouble.push(`when all was over, ${client.scope} ${client.key} ${client.body} was told ${told?.kind ?? 'nothing'}`)
     }
   }

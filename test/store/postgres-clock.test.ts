@@ -195,6 +195,38 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.equal((await rowAt(one.store, claim.id)).past, true)
   })
 
+  test('what steps behind the operator\'s word is a step, also where nobody has heard of it yet', async t => {
+    const { enter, step, report, confirm } = await world(t)
+    const [one, two] = [await enter('one'), await enter('two')]
+    const claim = await kept(one)
+    for (const each of [one, two]) await each.beat()
+    await confirm()
+    await step(2 * HOUR_MS)
+    for (const each of [one, two]) {
+      await each.beat()
+      isAhead(each, 2 * HOUR_MS)
+    }
+    assert.equal((await rowAt(one.store, claim.id)).past, false)
+    assert.equal((await report()).confirmations, 1)
+  })
+
+  test('a clock that is set back is believed again by those who have started behind the step', async t => {
+    const { enter, step, pass, report } = await world(t)
+    const one = await enter('one')
+    await step(25 * HOUR_MS)
+    await one.beat()
+    await pass(SHARED_AFTER_MS)
+    await one.beat()
+    const [late, later] = [await enter('late'), await enter('later')]
+    await pass(HOUR_MS)
+    await late.beat()
+    isAhead(late, 25 * HOUR_MS)
+    await step(-25 * HOUR_MS)
+    for (const each of [late, late, later]) await each.beat()
+    assert.deepEqual([late.clock.aheadMs, later.clock.aheadMs, (await report()).aheadMs], [0, 0, 0])
+    assert.equal((await enter('last')).clock.aheadMs, 0)
+  })
+
   test('a clock that is set back is believed again, by those who come after it as well', async t => {
     const { enter, step, pass, report } = await world(t)
     const one = await enter('one')

@@ -9,7 +9,9 @@ import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 
-/** Of another gateway: trusted the time before the doubt ($8) began, and has judged one behind it ($9) and found nothing. */
+/**
+ * Whoever died behind a step has a time of the future once the clock is set back, and is not heard. Of another gateway: trusted the time before the doubt ($8) began, and has judged one behind it ($9) and found nothing.
+ */
 const BEAT: Statement = {
   name: 'beat',
   writes: true,
@@ -21,12 +23,12 @@ const BEAT: Statement = {
   returning seen_at
 ), others as (
   select coalesce(bool_or(g.ahead_ms = 0 and g.anchored_at <= to_timestamp($8::float8 / 1000) and g.judged_at > to_timestamp($9::float8 / 1000)), false) as contradicted,
-         coalesce(max(g.ahead_ms) filter (where g.seen_at > clock_timestamp() - interval '15 s'), 0) as suspected_ms
+         coalesce(max(g.ahead_ms) filter (where g.seen_at between clock_timestamp() - interval '15 s' and clock_timestamp() + interval '15 s'), 0) as suspected_ms
     from ${schema}.gateways g where g.id <> $1::bytea
 )
 select (extract(epoch from b.seen_at) * 1000)::float8 as now_ms, i.generation::float8 as generation,
        (case when c.ahead_until > b.seen_at then c.ahead_ms else 0 end)::float8 as ahead_ms, (extract(epoch from c.ahead_after) * 1000)::float8 as ahead_after_ms,
-       c.confirmations, o.contradicted, o.suspected_ms::float8 as suspected_ms
+       c.confirmations, (extract(epoch from c.confirmed_at) * 1000)::float8 as confirmed_ms, o.contradicted, o.suspected_ms::float8 as suspected_ms
   from beaten b cross join others o cross join ${schema}.installation i cross join ${schema}.clock c`
 }
 
@@ -77,6 +79,7 @@ interface BeatenColumns {
   readonly ahead_ms: number
   readonly ahead_after_ms: number | null
   readonly confirmations: number
+  readonly confirmed_ms: number | null
   readonly contradicted: boolean
   readonly suspected_ms: number
 }
@@ -94,6 +97,7 @@ export async function beatOnce (session: Session, sign: SignOfLife): Promise<Bea
     generation: row.generation,
     aheadMs: row.ahead_ms > 0 && await isRight(session, sign) ? 0 : row.ahead_ms,
     confirmations: row.confirmations,
+    confirmedMs: row.confirmed_ms,
     aheadAfterMs: row.ahead_after_ms,
     suspectedMs: row.suspected_ms,
     contradicted: row.contradicted,
