@@ -39,6 +39,7 @@ export interface Registry {
   register: (order: Registering) => Promise<void>
   /** false: this gateway's own registration is not there (any more). */
   registered: (gateway: Buffer) => Promise<boolean>
+  /** What other gateways that live serve otherwise than this one, or beside it. */
   differing: (gateway: Buffer) => Promise<DifferingRoute[]>
   /** It sends nothing any more. */
   withdraw: (gateway: Buffer) => Promise<void>

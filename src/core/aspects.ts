@@ -19,10 +19,10 @@ export function aspectsOf (policy: IdempotencyPolicy): Aspects {
   const { profile, key, scope, jwt, fingerprint, unknown, keep, retentionMs, unknownRetentionMs, leaseMs } = policy
   return {
     mode: modeOf(policy),
-    key: short([...key.sources.map(keySourceText), ...key.syntax === 'strict' ? ['strict'] : [], ...policy.issued === null ? [] : ['issued']].join(', ')),
+    key: short(key.sources.map(keySourceText).join(', ')),
     scope: short(jwt?.issuer == null ? scopeText(scope) : `${scopeText(scope)}, tokens of ${jwt.issuer}`),
     marks: short(marksText(policy)),
-    fingerprint: `${fingerprint.of.join(', ')}${fingerprint.of.includes('body') ? ` (${fingerprint.body})` : ''}`,
+    fingerprint: policy.drop !== null || fingerprint.of.length === 0 ? 'none' : `${fingerprint.of.join(', ')}${fingerprint.of.includes('body') ? ` (${fingerprint.body})` : ''}`,
     unknown,
     keep: short([profile, ...Array.from(keep.statuses, ([status, disposition]) => `${status} ${disposition}`), ...keep.body ? [] : ['no body']].join(', ')),
     retention: `${retentionMs} ms, unknown ${unknownRetentionMs} ms`,

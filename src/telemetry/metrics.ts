@@ -161,7 +161,7 @@ function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'sta
   const seconds = histogram('onceway_store_duration_seconds', 'One operation of a store.', ['store', 'operation'], STORE_BUCKETS)
   const errors = counter('onceway_store_errors_total', 'Operations of a store that failed.', ['store', 'operation'])
   const registers = [registry]
-  const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Routes that another living gateway serves with another policy, by what differs: mode, key, scope, marks, fingerprint, unknown, keep, retention, lease.', labelNames: ['aspect'], aggregator: 'max', registers })
+  const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Routes that another living gateway serves with another policy, by what differs: route (one has it, the other has not), mode, key, scope, marks, fingerprint, unknown, keep, retention, lease.', labelNames: ['aspect'], aggregator: 'max', registers })
   const standing = new Gauge({ name: 'onceway_promise', help: 'Which promise holds, by the settings of the stores: 1 for strict or for weakened.', labelNames: ['promise'], aggregator: 'max', registers })
   const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
   const ahead = gauge('onceway_clock_ahead_seconds', 'How far the clock of the store has stepped ahead and nobody has confirmed its time: until then nothing lapses or expires by it; 0: it has not.', 'max')

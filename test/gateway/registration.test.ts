@@ -115,7 +115,8 @@ test('a difference is told once: as a warning where a key may be executed twice 
   registry.differing = [
     { gateway: 'ff', instance: 'other-1', route: 'things', policy: { ...mine, scope: 'public', mode: 'inbox' } },
     { gateway: 'fe', instance: 'other-2', route: 'things', policy: { ...mine, lease: '1 ms' } },
-    { gateway: 'fd', instance: 'other-3', route: 'things', policy: { ...mine, lease: '1 ms', unknown: 'retry' } }
+    { gateway: 'fd', instance: 'other-3', route: 'things', policy: { ...mine, lease: '1 ms', unknown: 'retry' } },
+    { gateway: 'fc', instance: 'other-4', route: 'renamed', policy: mine }
   ]
   const service = registering(gateway).start()
   for (let round = 0; round < 3; round++) await clock.advance(15_000)
@@ -125,6 +126,7 @@ test('a difference is told once: as a warning where a key may be executed twice 
     ['warn', 'other-1', 'scope', 'public'],
     ['info', 'other-2', 'lease', '1 ms'],
     ['warn', 'other-3', 'unknown', 'retry'],
-    ['warn', 'other-3', 'lease', '1 ms']
+    ['warn', 'other-3', 'lease', '1 ms'],
+    ['warn', 'other-4', 'route', 'guarded']
   ])
 })

@@ -163,14 +163,14 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     await backup.query('rollback')
   })
 
-  test('what another living gateway has otherwise is told, and what is alike is not', async t => {
+  test('what another living gateway has otherwise, or this one has not, is told, and what is alike is not', async t => {
     const { store, connect, options: { schema } } = await open(t)
     const [mine, alike, other] = [orderOf({ instance: 'mine' }), orderOf({ instance: 'alike' }), orderOf({ instance: 'other' }, { ...POLICY, scope: 'credential' })]
     for (const each of [mine, alike, other]) await store.registry.register(each)
-    await store.registry.register(orderOf({}, INBOX, 'elsewhere'))
-    const [told, ...more] = await store.registry.differing(mine.gateway)
-    assert.deepEqual([told?.instance, told?.route, told?.policy.scope, more.length], ['other', ROUTE, 'credential', 0])
-    await (await connect()).query(`update ${schema}.gateways set seen_at = now() - interval '2 minutes' where instance = 'other'`)
+    await store.registry.register(orderOf({ instance: 'elsewhere' }, POLICY, 'renamed'))
+    const told = async () => (await store.registry.differing(mine.gateway)).map(({ instance, route, policy: { scope } }) => [instance, route, scope])
+    assert.deepEqual(await told(), [['elsewhere', 'renamed', POLICY.scope], ['other', ROUTE, 'credential']])
+    await (await connect()).query(`update ${schema}.gateways set seen_at = now() - interval '2 minutes' where instance <> 'mine'`)
     assert.deepEqual(await store.registry.differing(mine.gateway), [])
   })
 

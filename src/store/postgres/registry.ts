@@ -54,10 +54,10 @@ const DIFFERING: Statement = {
   name: 'differing',
   writes: false,
   text: (schema) => `select encode(t.gateway, 'hex') as gateway, g.instance, t.route, t.policy
-  from ${schema}.gateway_routes m
-  join ${schema}.gateway_routes t on t.route = m.route and t.gateway <> m.gateway and t.policy <> m.policy
-  join ${schema}.gateways g on g.id = t.gateway and g.seen_at > statement_timestamp() - interval '${TELLS_MS} ms'
- where m.gateway = $1
+  from ${schema}.gateways g
+  join ${schema}.gateway_routes t on t.gateway = g.id
+  left join ${schema}.gateway_routes m on m.route = t.route and m.gateway = $1
+ where g.id <> $1 and g.seen_at > statement_timestamp() - interval '${TELLS_MS} ms' and m.policy is distinct from t.policy
  order by t.route, g.instance
  limit ${DIFFERING_MAX}`
 }
