@@ -2,6 +2,7 @@
 import type { Config } from '../config/config.ts'
 import type { ClockReport } from '../core/arbiter-time.ts'
 import { StartError } from '../errors.ts'
+import { EARLIER_MS_MAX } from '../store/time-seen.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, whoAndWhy } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { confirmClock, readClock } from './open-stores.ts'
@@ -43,16 +44,39 @@ async function runClock (args: readonly string[], terminal: Terminal): Promise<n
 }
 
 async function confirm (config: Config, by: { readonly who: string, readonly why: string }, { out }: Terminal): Promise<void> {
-  const { aheadMs } = await readClock(config)
+  const report = await readClock(config)
+  const aheadMs = Math.max(report.aheadMs, foundMs(report))
   await confirmClock(config, by)
   out(aheadMs > 0 ? `Confirmed: the clock of the store is no more taken to be ${spanText(aheadMs)} ahead.` : 'Confirmed: the clock of the store is right as it is.')
   out('Gateways that run believe it from their next sign of life on, some seconds from now.')
 }
 
-function linesOf ({ nowMs, seenMs, aheadMs, sinceMs, untilMs, confirmed, confirmations, gateways }: ClockReport): string[] {
+/** Signs of life come every few seconds: who has been silent for longer finds nothing any more. */
+const HEARD_MS = 60_000
+
+/** How far a gateway that lives finds it ahead, whether that holds for all or not. */
+function foundMs ({ nowMs, gateways }: ClockReport): number {
+  return Math.max(0, ...gateways.filter(({ seenMs }) => Math.abs(nowMs - seenMs) < HEARD_MS).map(each => each.aheadMs))
+}
+
+function aheadText (report: ClockReport): string {
+  const { nowMs, aheadMs, sinceMs, untilMs } = report
+  if (aheadMs > 0) return `${spanText(aheadMs)}, found at ${timeText(sinceMs ?? nowMs)}; believed as it is from ${timeText(untilMs ?? nowMs)} on, or when it is set back or confirmed`
+  const found = foundMs(report)
+  return found > 0 ? `${spanText(found)}, as a gateway finds; it holds for all when none that was there before says otherwise` : 'no'
+}
+
+function behindText ({ nowMs, seenMs }: ClockReport): string[] {
+  const behindMs = seenMs === null ? 0 : seenMs - nowMs
+  return behindMs <= EARLIER_MS_MAX ? [] : [`behind             ${spanText(behindMs)}: no gateway that starts serves until the clock is set, or confirmed`]
+}
+
+function linesOf (report: ClockReport): string[] {
+  const { nowMs, seenMs, confirmed, confirmations, gateways } = report
   return [
     `store says         ${timeText(nowMs)}`,
-    aheadMs > 0 ? `ahead              ${spanText(aheadMs)}, found at ${timeText(sinceMs ?? nowMs)}; believed as it is from ${timeText(untilMs ?? nowMs)} on, or when it is confirmed` : 'ahead              no',
+    `ahead              ${aheadText(report)}`,
+    ...behindText(report),
     `last sign of life  ${seenMs === null ? 'none' : timeText(seenMs)}`,
     ...confirmed === null ? [] : [`confirmed          ${confirmations} times, last at ${timeText(confirmed.atMs)} by ${confirmed.who}: ${confirmed.why}`],
     ...gateways.map(gateway => `gateway            ${gateway.instance}  ${timeText(gateway.seenMs)}  ${gateway.aheadMs > 0 ? `finds it ${spanText(gateway.aheadMs)} ahead` : 'finds it right'}`)

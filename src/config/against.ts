@@ -7,12 +7,12 @@ import { isDeepStrictEqual } from 'node:util'
 import { marksText, scopeText } from '../core/aspects.ts'
 import { keySourceText } from '../core/key-sources.ts'
 import type { GuardedRoute, Route } from '../core/policy.ts'
-import { hides } from '../routing/match.ts'
+import { hides, overlap } from '../routing/match.ts'
 import type { Config } from './config.ts'
 
 /** One sentence for each set of records that retries would no longer find; empty: none. */
 export function orphans (old: Config, now: Config): string[] {
-  return [...movedStore(old, now), ...guarded(old.routes).flatMap((route) => changed(route, now.routes))]
+  return [...movedStore(old, now), ...guarded(old.routes).flatMap((route) => changed(route, old.routes, now.routes))]
 }
 
 function guarded (routes: readonly Route[]): GuardedRoute[] {
@@ -25,7 +25,7 @@ function movedStore (old: Config, now: Config): string[] {
 }
 
 /** One key is looked for in two places, and no record keeps the one from executing what the other has. */
-const DIVIDED = 'While gateways of both run, one key can be executed by each of them: stop all that run the old one before the first that runs the new one starts.'
+const DIVIDED = 'While gateways of both run, one key can be executed by each of them, and by one that reloads under a request: stop all that run the old one before the first that runs the new one starts.'
 
 /** Which database, without credentials: a new password does not move anything. */
 function storeOf ({ stores: { postgres }, dataDir }: Config): string {
@@ -34,7 +34,7 @@ function storeOf ({ stores: { postgres }, dataDir }: Config): string {
   return `Postgres ${host}${pathname}, schema ${postgres.schema}`
 }
 
-function changed (old: GuardedRoute, routes: readonly Route[]): string[] {
+function changed (old: GuardedRoute, before: readonly Route[], routes: readonly Route[]): string[] {
   const now = guarded(routes).find(({ name }) => name === old.name)
   if (now === undefined) return [gone(old, routes)]
   const [from, to] = [marksText(old.idempotency), marksText(now.idempotency)]
@@ -42,7 +42,8 @@ function changed (old: GuardedRoute, routes: readonly Route[]): string[] {
     ...(from === to ? [] : [`what has been done is looked for in ${to} instead of ${from}`]),
     ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources) ? [] : [`the key is read from ${sourcesText(now)} instead of ${sourcesText(old)}`]),
     ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now.idempotency.scope)} instead of ${scopeText(old.idempotency.scope)}`]),
-    ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed'])
+    ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed']),
+    ...inFrontOf(now, routes).filter(({ match }) => overlap(match, old.match) && !inFrontOf(old, before).some((route) => isDeepStrictEqual(route.match, match))).map(({ name }) => `requests that it took meet route ${name} first`)
   ]
   const reasons = [
     ...dividing,
@@ -50,8 +51,13 @@ function changed (old: GuardedRoute, routes: readonly Route[]): string[] {
     ...lostKeys(old, now),
     ...(hides(now.match, old.match) ? [] : ['its match no longer takes every request that it took'])
   ]
-  const lost = reasons.length === 0 ? [] : [`Records of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${dividing.length === 0 ? '' : ` ${DIVIDED}`}`]
+  const lost = reasons.length === 0 ? [] : [`${old.idempotency.drop === null ? 'Records' : 'Marks'} of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${dividing.length === 0 ? '' : ` ${DIVIDED}`}`]
   return [...lost, ...leftInbox(old, now)]
+}
+
+/** The first that matches takes a request. */
+function inFrontOf (route: Route, routes: readonly Route[]): readonly Route[] {
+  return routes.slice(0, routes.findIndex(({ name }) => name === route.name))
 }
 
 /** From and into an inbox, whatever stands there is looked for. */

@@ -111,7 +111,7 @@ const Idempotency = Type.Object({
   fingerprint: Type.Optional(Fingerprint),
   inFlight: InFlight,
   answerWithin: duration('60s', 'The longest that any client of this route waits; the execution goes on behind it and a retry finds the answer.'),
-  unknown: Type.Enum(['hold', 'retry', 'probe'], { default: 'hold', description: 'When the outcome is not known. hold: never sent again; retries get `outcome-unknown`. retry: sent again with the next attempt number, for upstreams that are idempotent themselves. probe: as hold, while the gateway asks the upstream what became of it. With mode inbox: retry, unless the file says hold.' }),
+  unknown: Type.Enum(['hold', 'retry', 'probe'], { default: 'hold', description: 'When the outcome is not known. hold: never sent again; retries get `outcome-unknown`. retry: sent again with the next attempt number, for upstreams that are idempotent themselves. probe: as hold, while the gateway asks the upstream what became of it. With mode inbox it is about deliveries: retry, unless the file says hold.' }),
   probe: Type.Optional(Probe),
   keep: Keep,
   retention: duration('24h', 'How long a settled record is remembered, counted from settling. After that the key can run again. At least two leases, and with an inbox `inbox.backoff.longest`.'),

@@ -140,6 +140,19 @@ export function hides (earlier: RouteMatch, later: RouteMatch): boolean {
   return covers(patternOf(earlier, earlier.exact), patternOf(later, earlier.exact))
 }
 
+/** Whether some request is matched by both. */
+export function overlap (one: RouteMatch, other: RouteMatch): boolean {
+  if (one.host !== null && other.host !== null && hostName(one.host) !== hostName(other.host)) return false
+  if (one.methods.length > 0 && other.methods.length > 0 && !one.methods.some((method) => other.methods.includes(method))) return false
+  const exact = one.exact && other.exact
+  const [{ segments, open }, wanted] = [patternOf(one, exact), patternOf(other, exact)]
+  if ((!open && wanted.segments.length > segments.length) || (!wanted.open && segments.length > wanted.segments.length)) return false
+  return segments.every((segment, index) => {
+    const facing = wanted.segments[index]
+    return facing === undefined || segment === facing || (segment === null ? facing !== '' : facing === null && segment !== '')
+  })
+}
+
 /** Both in the same form. */
 function covers (earlier: Pattern, later: Pattern): boolean {
   const extra = later.segments.length - earlier.segments.length

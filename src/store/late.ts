@@ -40,9 +40,14 @@ export class LateRecords implements RecordStore {
 
   /** Not reached yet: certainly nothing was written. */
   #get (operation: string): RecordStore {
-    if (this.#store === null) throw new StoreUnavailable(this.name, operation, false)
+    if (this.#store === null) throw notOpened(this.name, operation)
     return this.#store
   }
+}
+
+/** The log says elsewhere what its opening waits for (stores.ts). */
+export function notOpened (store: string, operation: string): StoreUnavailable {
+  return new StoreUnavailable(store, operation, false, new Error('it is not opened yet'))
 }
 
 export class LateLocks implements LockStore {

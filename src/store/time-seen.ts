@@ -5,12 +5,12 @@ import { EarlierTime } from '../errors.ts'
 export interface TimeSeen { readonly nowMs: number, readonly seenMs: number | null }
 
 /** Clocks that NTP keeps are closer; a database may have failed over to another machine's. */
-const EARLIER_MS_MAX = 1_000
+export const EARLIER_MS_MAX = 1_000
 
 /** @throws EarlierTime */
 export function refuseEarlier ({ nowMs, seenMs }: TimeSeen, where: string): void {
   if (seenMs === null || nowMs >= seenMs - EARLIER_MS_MAX) return
-  throw new EarlierTime(`The clock of ${where} says ${iso(nowMs)}, and a gateway has served there at ${iso(seenMs)}: set the clock, or say that it is right with \`onceway clock confirm\`.`)
+  throw new EarlierTime(`The clock of ${where} says ${iso(nowMs)}, and a gateway has served there at ${iso(seenMs)}: set the clock, or say that it is right with \`onceway clock confirm --why TEXT\`.`)
 }
 
 function iso (ms: number): string {

@@ -42,6 +42,24 @@ export const CLOCK_ROWS: readonly FaultRow[] = [
     breaks: 'finders-unheard'
   },
   {
+    fault: 'the arbiter\'s clock steps ahead',
+    moment: 'behind an operator\'s word that it is right, before a gateway has heard that',
+    seen: '1',
+    record: 'as it was',
+    client: 'a replay',
+    test: ['store/postgres-clock.test.ts', 'what steps behind the operator\'s word is a step, also where nobody has heard of it yet'],
+    breaks: 'confirmed-as-it-comes'
+  },
+  {
+    fault: 'the arbiter\'s clock is set back',
+    moment: 'all gateways have been started behind its step',
+    seen: '1',
+    record: 'lapses and ends as always again',
+    client: 'as if nothing had been',
+    test: ['store/postgres-clock.test.ts', 'a clock that is set back is believed again by those who have started behind the step'],
+    breaks: 'set-back-unseen'
+  },
+  {
     fault: "a gateway's machine stands still, and its clocks do not know",
     moment: 'it finds the arbiter ahead',
     seen: '1',
@@ -88,6 +106,18 @@ export const CLOCK_BREAKS: readonly Break[] = [
     does: "believes the arbiter's clock as it finds it at its start, whatever others say of it",
     breaks: ['I1', 'P4'],
     patches: [{ file: ARBITER_CLOCK, find: 'const toldMs = Math.max(aheadMs, suspectedMs)', replace: 'const toldMs = Math.min(0, aheadMs, suspectedMs)' }]
+  },
+  {
+    name: 'confirmed-as-it-comes',
+    does: 'takes an operator\'s word for whatever time it reads next',
+    breaks: ['P4'],
+    patches: [{ file: ARBITER_CLOCK, find: ': trustConfirmed(confirmedMs, before)', replace: ': trustConfirmed(reading.storeMs, before)' }]
+  },
+  {
+    name: 'set-back-unseen',
+    does: 'goes on believing those who found the clock ahead when it has been set back',
+    breaks: ['I9'],
+    patches: [{ file: ARBITER_CLOCK, find: '    if (aheadMs > 0) return false\n', replace: '    if (aheadMs >= 0) return false\n' }]
   },
   {
     name: 'accusers-believed',

@@ -26,6 +26,15 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     breaks: 'claims-pass-messages-by'
   },
   {
+    fault: 'a route changes from `enforce` to `inbox`',
+    moment: 'what it has executed, with an outcome that is not known, comes again',
+    seen: '1',
+    record: 'indeterminate',
+    client: '`outcome-unknown`, with profile `api`',
+    test: ['gateway/mode-changes.test.ts', 'what was executed is not delivered again where `unknown: retry` is meant of deliveries'],
+    breaks: 'deliveries-speak-of-executions'
+  },
+  {
     fault: 'a route changes from `inbox` to `enforce` and back',
     moment: 'between two deliveries of a message',
     seen: 'no number of an attempt twice',
@@ -109,6 +118,12 @@ export const POLICY_ROWS: readonly FaultRow[] = [
 ]
 
 export const POLICY_BREAKS: readonly Break[] = [
+  {
+    name: 'deliveries-speak-of-executions',
+    does: 'delivers what was executed with an outcome that is not known, since deliveries are repeated',
+    breaks: ['N5'],
+    patches: [{ file: 'core/protocol.ts', find: "return unknown === 'retry' && !(inboxFor === 'all' && profile === 'api')", replace: "return unknown === 'retry' || (inboxFor === 'all' && profile === 'never')" }]
+  },
   {
     name: 'own-policy-only',
     does: 'takes only what was released under the fingerprint policy that it has itself',

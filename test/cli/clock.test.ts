@@ -1,7 +1,9 @@
 /** `onceway clock` on an embedded store, beside a process that serves from it and without one. */
 import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { openDirectory } from '../../src/store/sqlite/directory.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { claimOf, directory, say } from './world.ts'
 
@@ -26,7 +28,18 @@ test('it shows that the clock is believed, and that it is not', async t => {
   await store.close()
   assert.match(fresh.out, /^store says {9}\S+Z\nahead {14}no\nlast sign of life {2}none$/)
   const { at } = await stepped(t)
-  assert.match((await say(['clock', 'show', ...at])).out, /ahead {14}60 min, found at \S+Z; believed as it is from \S+Z on, or when it is confirmed/)
+  assert.match((await say(['clock', 'show', ...at])).out, /ahead {14}60 min, found at \S+Z; believed as it is from \S+Z on, or when it is set back or confirmed/)
+})
+
+test('it says by how much the clock is behind, while no gateway starts for it', async t => {
+  const dataDir = directory(t)
+  await (await openSqlite({ dataDir, exclusive: true })).close()
+  const { file } = openDirectory(dataDir, false)
+  const connection = new DatabaseSync(file)
+  connection.prepare('update clock set seen_at = ?').run(Date.now() + HOUR_MS)
+  connection.close()
+  assert.match((await say(['clock', '--data-dir', dataDir])).out, /ahead {14}no\nbehind {13}60 min: no gateway that starts serves until the clock is set, or confirmed\n/)
+  await assert.rejects(openSqlite({ dataDir, exclusive: true }), /say that it is right with `onceway clock confirm --why TEXT`/)
 })
 
 test('a confirmation ends it for the process that serves, and says who and why; a finding that has not heard of it does not bring it back', async t => {

@@ -15,7 +15,7 @@ test('a change of limits, times and policies orphans nothing', (t) => {
 })
 
 test('a new name of a route orphans its records', (t) => {
-  assert.match(said(new ConfigWorld(t), OLD.replace('name: charges', 'name: payments')), /^Records of route charges: .*the route is called payments now\. While gateways of both run, one key can be executed by each of them: stop all/)
+  assert.match(said(new ConfigWorld(t), OLD.replace('name: charges', 'name: payments')), /^Records of route charges: .*the route is called payments now\. While gateways of both run, one key can be executed by each of them, and by one that reloads under a request: stop all/)
 })
 
 test('another key header, another scope, a stricter syntax and a narrower match orphan records, each with its reason', (t) => {
@@ -25,6 +25,17 @@ test('another key header, another scope, a stricter syntax and a narrower match 
   assert.match(said(world, fileWith({ policy: '{ scope: public }' })), /the scope is public instead of credential/)
   assert.match(said(world, fileWith({ policy: '{ scope: ["header:X-Tenant"] }' })), /the scope is \[header:x-tenant\] instead of credential/)
   assert.match(said(world, fileWith({ match: '{ path: /v1/charges, methods: [POST] }' })), /its match no longer takes every request/)
+})
+
+test('a route that comes to stand in front of another takes its requests, guarded or not', (t) => {
+  const world = new ConfigWorld(t)
+  const old = fileWith({ match: '{ path: "/v1/*", methods: [POST] }' })
+  const front = (match: string, rest = '') => old.replace('  - name: charges', `  - { name: front, match: ${match}, upstream: payments${rest} }\n  - name: charges`)
+  for (const match of ['{ path: /v1/charges }', '{ path: "/:version/charges" }', '{ path: /v1/charges, exact: true }', '{ path: "/v1/charges/*", methods: [PUT, POST] }', '{ path: /v1 }', '{ path: "/*", host: api.test }']) {
+    for (const rest of ['', ', idempotency: {}']) assert.match(said(world, front(match, rest), old), /^Records of route charges: .*because requests that it took meet route front first\. While gateways of both run/, match)
+    assert.equal(said(world, front(match), front(match)), '', 'it stood there before')
+  }
+  for (const match of ['{ path: "/v2/*" }', '{ path: "/v1/*", methods: [GET] }', '{ path: / }']) assert.equal(said(world, front(match), old), '', match)
 })
 
 test('a route that is gone or passes through now orphans its records', (t) => {
