@@ -64,9 +64,12 @@ export function trustFrom ({ beforeMs, afterMs, storeMs }: TimeReading): Trusted
   return { offsetMs: storeMs - beforeMs, readMs: afterMs, sinceMs: storeMs, rightMs: storeMs }
 }
 
-/** An operator has confirmed the arbiter's time at `confirmedMs` of it, after `before` was asked for. What it steps from then on is a step. */
+/**
+ * An operator has confirmed the arbiter's time at `confirmedMs` of it, and this gateway has heard of it since `before`. What it
+ * steps from then on is a step. Where the word's commit took longer, `before` may be the later one, and counts.
+ */
 export function trustConfirmed (confirmedMs: number, before: TimeReading): TrustedTime {
-  return { offsetMs: confirmedMs - before.beforeMs, readMs: before.afterMs, sinceMs: confirmedMs, rightMs: confirmedMs }
+  return { offsetMs: Math.max(confirmedMs, before.storeMs) - before.beforeMs, readMs: before.afterMs, sinceMs: confirmedMs, rightMs: confirmedMs }
 }
 
 /** By somebody else's word: ahead by `aheadMs`, and right at `afterMs`, its own time, for the last time. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { believedMs, judgeTime, toleranceOf, trustFrom } from '../../src/core/arbiter-time.ts'
+import { believedMs, judgeTime, toleranceOf, trustConfirmed, trustFrom } from '../../src/core/arbiter-time.ts'
 import type { JudgedTime, TimeReading } from '../../src/core/arbiter-time.ts'
 
 const TOLERANCE_MS = 1_000
@@ -98,4 +98,15 @@ test('what comes in small pieces is believed no faster than clocks are slewed, a
 
 test('the tolerance is a second, or a sixth of a short lease', () => {
   assert.deepEqual([toleranceOf(15_000), toleranceOf(6_000), toleranceOf(1_200)], [1_000, 1_000, 200])
+})
+
+test('a confirmed time is trusted from then on: a step behind it is one, and the time that its commit took is none', () => {
+  const reading = (bootMs: number, aheadMs = 0): TimeReading => ({ beforeMs: bootMs, afterMs: bootMs + 10, storeMs: BOOTED_AT_MS + bootMs + 5 + aheadMs })
+  const before = reading(10_000)
+  for (const confirmedAtMs of [10_500, 12_400, 2_000]) {
+    const trusted = trustConfirmed(BOOTED_AT_MS + confirmedAtMs, before)
+    assert.equal(judgeTime(trusted, reading(12_500), TOLERANCE_MS).aheadMs, 0, `confirmed at ${confirmedAtMs}`)
+    const { aheadMs } = judgeTime(trusted, reading(12_500, 60_000), TOLERANCE_MS)
+    assert.ok(aheadMs > 57_000 && aheadMs < 60_500, `confirmed at ${confirmedAtMs}: ${aheadMs}`)
+  }
 })

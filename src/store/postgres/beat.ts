@@ -10,7 +10,8 @@ import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 
 /**
- * Whoever died behind a step has a time of the future once the clock is set back, and is not heard. Of another gateway: trusted the time before the doubt ($8) began, and has judged one behind it ($9) and found nothing.
+ * Of another gateway: trusted the time before the doubt ($8) began, and has judged one behind it ($9) and found nothing. Whoever
+ * died behind a step has a time of the future once the clock is set back, and is not heard.
  */
 const BEAT: Statement = {
   name: 'beat',
