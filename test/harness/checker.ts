@@ -6,7 +6,8 @@
 import { isWatched, livesOf } from './history.ts'
 import type { History, Life, Placed, Rules, Told } from './history.ts'
 
-export interface Violation { readonly invariant: Invariant, readonly record: string, readonly detail: string }
+/** `call`: who was told what was not so (I11). */
+export interface Violation { readonly invariant: Invariant, readonly record: string, readonly detail: string, readonly call?: string }
 
 export const INVARIANTS = ['I1', 'I2', 'I3', 'I4', 'I5', 'I6', 'I7', 'I8', 'I9', 'I10', 'I11'] as const
 export type Invariant = typeof INVARIANTS[number]
@@ -14,7 +15,7 @@ export type Invariant = typeof INVARIANTS[number]
 /** Every violation of every invariant, in the order of the invariants. */
 export function violationsOf (history: History): Violation[] {
   const view = viewOf(history)
-  return INVARIANTS.flatMap(invariant => Array.from(CHECKS[invariant](view), ({ record, detail }) => ({ invariant, record, detail })))
+  return INVARIANTS.flatMap(invariant => Array.from(CHECKS[invariant](view), (finding) => ({ invariant, ...finding })))
 }
 
 type Finding = Omit<Violation, 'invariant'>
@@ -320,6 +321,6 @@ function * storedMeansStored (view: View): Generator<Finding> {
     if (!view.watched || outcome === null) continue
     const settles = isStored(answer) ? answer.life?.settles ?? [] : answer.lives.flatMap(life => life.settles)
     const written = settles.some(settled => settled.outcome === outcome && settled.place < answer.place && (outcome === 'consumed' || settled.print === answer.print))
-    if (!written) yield { record: answer.request.record, detail: `call ${answer.call} was told ${answer.kind}, and no such answer had been written` }
+    if (!written) yield { record: answer.request.record, call: answer.call, detail: `call ${answer.call} was told ${answer.kind}, and no such answer had been written` }
   }
 }

@@ -5,6 +5,7 @@
 import { livesOf } from '../harness/history.ts'
 import type { EventOf, History, Life } from '../harness/history.ts'
 import { staleReplays, violationsOf } from '../harness/checker.ts'
+import type { Violation } from '../harness/checker.ts'
 import type { Run } from './run.ts'
 import type { Schedule } from './schedule.ts'
 
@@ -19,7 +20,7 @@ export function wrongsOf (schedule: Schedule, { history, done, accepted, cutOff,
   // Whoever starts behind a step of the arbiter's clock that nobody who lives has found yet takes the time as it is.
   if (reach.turns.has('clock stepped, and nobody knew')) return trouble.map(detail => ({ rule: 'trouble', detail }))
   return [
-    ...violationsOf(history).map(({ invariant, detail }) => ({ rule: invariant, detail })),
+    ...violationsOf(history).filter(violation => !isTombstoneOfThePast(history, cutOff, violation)).map(({ invariant, detail }) => ({ rule: invariant, detail })),
     // Outside the promise is who cannot reach the arbiter, beside a Redis from before a delete (docs/guarantees.md): nothing is executed.
     ...staleReplays(history).filter(({ call }) => !cutOff.has(call)).map(({ detail }) => ({ rule: 'P10', detail })),
     ...unknownUnsent(schedule, history),
@@ -29,6 +30,13 @@ export function wrongsOf (schedule: Schedule, { history, done, accepted, cutOff,
     ...wronged.map(detail => ({ rule: 'E2b', detail })),
     ...trouble.map(detail => ({ rule: 'trouble', detail }))
   ]
+}
+
+/** As above: of a tombstone nobody can say which life's it is. */
+function isTombstoneOfThePast (history: History, cutOff: ReadonlySet<string>, { invariant, record, call }: Violation): boolean {
+  if (invariant !== 'I11' || call === undefined || !cutOff.has(call)) return false
+  const isTombstone = history.events.some(event => event.kind === 'told' && event.call === call && event.told.kind === 'tombstone')
+  return isTombstone && (livesOf(history).get(record) ?? []).some(({ deleted, settles }) => deleted.length > 0 && settles.some(({ outcome }) => outcome === 'consumed'))
 }
 
 /**
