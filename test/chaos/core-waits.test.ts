@@ -9,14 +9,19 @@ import { CoreWaits, waitedForCoreMs, waitedMs } from './core-waits.ts'
 const BUSY_MS = 1_500
 
 test('more busy processes than cores wait for one, and one that sleeps does not', async t => {
+  const idle = spawn(process.execPath, ['--eval', 'console.log(1); setInterval(() => {}, 60_000)'])
+  t.after(() => { idle.kill('SIGKILL') })
+  await once(idle.stdout, 'data')
   const busy = Array.from({ length: 2 * availableParallelism() }, () => spawn(process.execPath, ['--eval', `const until = Date.now() + ${2 * BUSY_MS}; while (Date.now() < until);`]))
   t.after(() => { for (const child of busy) child.kill('SIGKILL') })
   await Promise.all(busy.map(async child => once(child, 'spawn')))
   const pids = busy.map(({ pid = 0 }) => pid)
-  const waits = new CoreWaits()
+  const [waits, idleWaits] = [new CoreWaits(), new CoreWaits()]
   assert.equal(waits.look(pids), null, 'nothing is known before the first look')
+  idleWaits.look([idle.pid ?? 0])
   await sleep(BUSY_MS)
   const waited = waits.look(pids)
+  assert.ok((idleWaits.look([idle.pid ?? 0])?.ms ?? 0) < BUSY_MS / 10)
   assert.ok(waited !== null && waited.ms > BUSY_MS / 4 && waited.ms <= waited.untilMs - waited.fromMs, JSON.stringify(waited))
 })
 
