@@ -101,6 +101,7 @@ export async function startApp (config: Config, options: { readonly announce: (l
   try {
     const adminUrl = await listen(admin, config.admin, 'admin')
     const url = await serving.listen()
+    for (const remark of config.remarks) log.warn({ file: config.file }, remark)
     for (const line of banner(config, serving.where, url, adminUrl)) options.announce(line)
     return {
       url,
@@ -128,8 +129,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const arbiterClock = new ArbiterClock({ clock: SYSTEM_CLOCK, random: SYSTEM_RANDOM, log, meter, instance, shortestLeaseMs: leases.shortestMs, longestKeepMs: longestKeepOf(config) })
   const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs, believedMs: arbiterClock.believedMs, meet: async records => { await arbiterClock.beat(records) } })
   const upstream = new UndiciUpstream(config.upstreams)
-  const tokens = new JoseVerifier()
-  const settings = settingsOf(config)
+  const tokens = new JoseVerifier({ clock: SYSTEM_CLOCK, log })
+  const settings = settingsOf(config, stores.secrets)
   const gateway = new Gateway({
     ...settings,
     longestLeaseMs: Math.max(settings.longestLeaseMs, leases.longestMs),
@@ -150,6 +151,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     instance
   }, leases.shortestMs)
   gateway.registration.become(config.routes)
+  if (stores.opened) await gateway.ids.look()
+  meter.guarded(guardedNames(config))
   gateway.noteLapsed(stores.lapsedAtStart)
   tellRecovered(gateway.world, stores.recoveredAtStart)
   const phase = { draining: false }
@@ -190,8 +193,9 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       logs.become(next.log.level)
       upstream.become(next.upstreams)
       tokens.forgetFiles()
-      gateway.become(settingsOf(next))
+      gateway.become(settingsOf(next, stores.secretsBy(next)))
       gateway.registration.become(next.routes)
+      meter.guarded(guardedNames(next))
       registrar.soon()
       server.server.maxConnections = next.limits.connections
       Object.assign(live, taken)
@@ -211,8 +215,10 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   }
 }
 
-function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'longestKeepMs' | 'copyTtlMs' | 'probed' | 'inboxes'> {
+function settingsOf (config: Config, secrets: readonly Buffer[]): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'longestKeepMs' | 'copyTtlMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'> {
   return {
+    secrets,
+    marksKeptMs: Math.max(0, ...config.routes.map(({ idempotency }) => idempotency?.drop == null || idempotency.drop.store.kind === 'database' ? 0 : idempotency.drop.windowMs)),
     limits: config.limits,
     claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
     longestLeaseMs: leasesOf(config).longestMs,
@@ -221,6 +227,10 @@ function settingsOf (config: Config): Pick<World, 'limits' | 'claimWithinMs' | '
     probed: probedRoutes(config.routes),
     inboxes: inboxRoutes(config.routes)
   }
+}
+
+function guardedNames ({ routes }: Config): string[] {
+  return routes.flatMap(({ name, idempotency }) => idempotency === null ? [] : [name])
 }
 
 /** A claim has this long where no database's own limit says otherwise (P6). */
@@ -275,5 +285,5 @@ function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch,
   if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
   if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
-  return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked, standing: standing.last }
+  return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked ?? gateway.ids.blocked, standing: standing.last }
 }

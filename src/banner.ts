@@ -1,6 +1,10 @@
-/** What `serve` says when it listens: where, on which stores, which routes with which scope. No secrets. */
+/** What `serve` says when it listens: where, on which stores, which routes with which scope, and what to look at. No secrets. */
 import type { Config } from './config/config.ts'
+import { scopeWarnings } from './config/scope-warnings.ts'
+import { partText } from './core/aspects.ts'
 import type { IdempotencyPolicy, Route } from './core/policy.ts'
+import { signingOf } from './core/signature.ts'
+import type { Signing } from './core/signature.ts'
 import { VERSION } from './version.ts'
 
 /** `workers`: how many processes serve. */
@@ -9,7 +13,8 @@ export function banner (config: Config, where: readonly string[], url: string, a
     `onceway ${VERSION} listens on ${url}   (admin: ${adminUrl})`,
     ...where.map((line, index) => `${index === 0 ? 'stores   ' : '         '} ${line}`),
     ...(workers > 1 ? [`workers   ${workers} processes`] : []),
-    ...config.routes.map((route, index) => `${index === 0 ? 'routes   ' : '         '} ${routeLine(route)}`)
+    ...config.routes.map((route, index) => `${index === 0 ? 'routes   ' : '         '} ${routeLine(route)}`),
+    ...scopeWarnings(config.routes).map((sentence) => `note      ${sentence}`)
   ]
 }
 
@@ -18,9 +23,11 @@ function routeLine ({ name, match, upstream, idempotency }: Route): string {
   const host = match.host === null ? '' : `${match.host} `
   const what = idempotency === null
     ? 'passes through'
-    : `${wayOf(idempotency)}, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}${idempotency.drop === null ? `, unknown: ${idempotency.unknown}` : ''}${idempotency.key.required ? ', key required' : ''}`
+    : `${wayOf(idempotency)}, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}${idempotency.drop === null ? `, unknown: ${idempotency.unknown}` : ''}${idempotency.key.required ? ', key required' : ''}${SIGNING[signingOf(idempotency)]}`
   return `${name}: ${methods} ${host}${match.path} -> ${upstream.origin}, ${what}`
 }
+
+const SIGNING: Readonly<Record<Signing, string>> = { refused: '', verified: ', signatures verified', 'by-key-id': ', signatures not verified (by-key-id)' }
 
 function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
   if (drop !== null) return 'drop'
@@ -29,6 +36,6 @@ function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
 }
 
 function scopeLine ({ scope }: IdempotencyPolicy): string {
-  if (scope.kind === 'parts') return scope.parts.map(part => part.kind === 'const' ? 'const' : part.kind === 'jwt' ? `jwt:${part.claim}` : `${part.kind}:${part.name}`).join(' + ')
+  if (scope.kind === 'parts') return scope.parts.map(part => part.kind === 'const' ? 'const' : partText(part)).join(' + ')
   return scope.anonymous ? 'credential, else anonymous' : 'credential'
 }

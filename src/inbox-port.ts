@@ -10,6 +10,8 @@ export type AcceptResult =
   | { readonly kind: 'recorded' }
   /** Nothing was written: a living gateway may execute what comes for this route (registry-port.ts). Under a claim it is accepted. */
   | { readonly kind: 'contended' }
+  /** Nothing was written: as Moved (ports.ts). */
+  | { readonly kind: 'moved' }
 
 export interface TakeMessages {
   /** At most so many of each route. */
@@ -42,7 +44,8 @@ export interface Recovered {
 
 export interface MessageFilter {
   readonly id?: Buffer
-  readonly keyHash?: Buffer
+  /** Any of these, as of a record. */
+  readonly keyHashes?: readonly Buffer[]
   readonly route?: string
   readonly state?: MessageState
   /** Accepted at least so long ago. */
@@ -64,7 +67,7 @@ export interface MessageAudit { readonly who: string, readonly why: string }
  */
 export interface InboxStore {
   accept: (message: NewMessage) => Promise<AcceptResult>
-  /** All of them, or (one of them is there already with another fingerprint, is recorded or contended) none; in one transaction. The results in their order; their ids all different, and none of them under a claim. */
+  /** All of them, or (one of them is there already with another fingerprint, is recorded, contended or moved) none; in one transaction. The results in their order; their ids all different, and none of them under a claim. */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
   /** This worker lives for `leaseMs` from when the statement began. Rejected for a lock: it is waited for behind the call, and lives meanwhile. */

@@ -3,10 +3,13 @@
  * driver of a port passes the one conformance suite of that port (test/conformance).
  */
 import type { TimeWord } from './core/arbiter-time.ts'
+import type { Identity } from './core/identity.ts'
 import type { MessageDetail } from './core/message.ts'
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
 import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, Seen, SettledState, Settlement, Token } from './core/record.ts'
+import type { Schemes } from './core/schemes.ts'
+import type { TokenFault } from './core/token.ts'
 import type { Unresolved } from './telling.ts'
 
 export type { DifferingRoute, RegisteredRoute, Registering, Registry } from './registry-port.ts'
@@ -39,11 +42,24 @@ export type ClaimResult =
   /** Somebody's row stands there. */
   | { readonly kind: 'seen', readonly row: Row }
   | MessageStands
+  | Moved
 
-export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageStands
+export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageStands | Moved
 
 /** Nothing was written: what this request asks for is in the inbox, as it stands there. */
 export interface MessageStands { readonly kind: 'message', readonly message: MessageDetail }
+
+/** Nothing was written: another scheme claims by now, or something that lives stands under the earlier id. To be identified anew. */
+export interface Moved { readonly kind: 'moved' }
+
+export interface LostQuestion {
+  /** The number of the lost scheme. */
+  readonly lost: number
+  readonly route: string
+  readonly key: string
+  /** What is asked, by each of its algorithms. */
+  readonly fingerprints: readonly Fingerprint[]
+}
 
 export type SettleResult =
   /** Acknowledged. `keepLeftMs`: until the row may be swept. */
@@ -96,7 +112,8 @@ export type OperatorResult =
 
 export interface RecordFilter {
   readonly id?: Buffer
-  readonly keyHash?: Buffer
+  /** Any of these: a key has one for each scheme (core/schemes.ts). */
+  readonly keyHashes?: readonly Buffer[]
   readonly route?: string
   readonly state?: RecordState
   /** At most this many, newest claims first. */
@@ -140,6 +157,8 @@ export interface Beaten {
   readonly nowMs: number
   /** Of the copies in Redis that may be believed. */
   readonly generation: number
+  /** The number of the scheme that claims; absent: as it was. */
+  readonly scheme?: number
   /** How far the clock is ahead by somebody's word that still holds; 0: it is not. */
   readonly aheadMs: number
   /** How often an operator has said that the time is right. */
@@ -173,12 +192,13 @@ export interface RecordStore {
   /**
    * Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. Where a message of the
    * inbox stands under the id, nothing is inserted, taken or confirmed: one key is executed or accepted, whatever the routes of
-   * the gateways say. Tested in the writing statement, as acceptances test the records (inbox-port.ts).
+   * the gateways say. Tested in the writing statement, as acceptances test the records (inbox-port.ts). So is the claim's
+   * scheme, and what stands under its earlier id: whoever switches the scheme waits for the claims under way.
    */
   insert: (claim: Claim) => Promise<ClaimResult>
   /**
    * Take a row that was seen as released, past, or (with `mayRetry`) indeterminate; compare-and-set on what was seen and
-   * on the state. A past row starts a new life with attempt 1, else attempt + 1. What was asked is compared as it was seen:
+   * on the state. A past row starts a new life with attempt 1, by the scheme that claims alone, else attempt + 1. What was asked is compared as it was seen:
    * the claim's own fingerprint, which the row has from then on, may be of another algorithm.
    */
   take: (seen: Seen, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
@@ -188,6 +208,13 @@ export interface RecordStore {
    */
   confirm: (claim: Claim) => Promise<ClaimResult>
   look: (id: Buffer) => Promise<Row | null>
+  schemes: () => Promise<Schemes>
+  /** By which algorithms what is left of a lost scheme was fingerprinted, on a route. */
+  lostAlgorithms: (lost: number, route: string) => Promise<number[]>
+  /** A record or message of a lost scheme that lives may be of this very request: it has its key as text, or, where the row has none, what was asked. */
+  mayBeLost: (question: LostQuestion) => Promise<boolean>
+  /** Looks whether anything of the earlier scheme is left, where it is time to; if not, that scheme has ended. */
+  endEarlierScheme: () => Promise<void>
   /**
    * In the order of `tokens`. 'skipped': the row is locked by somebody, or there is none: a failover lost it, nobody else has
    * claimed it, and its owner goes on holding what it has (the lock in Redis) until it puts the outcome back. Try again: a locked
@@ -318,6 +345,17 @@ export type MarkResult =
   | 'running'
   /** It was forwarded within the window. */
   | 'done'
+  /** Nothing was written: as {@link Moved}. */
+  | 'moved'
+
+export interface Marking extends Identity {
+  readonly token: Buffer
+  readonly as: 'running' | 'done'
+  readonly keepMs: number
+}
+
+/** Of a mark whose event has gone through. */
+export type MarkEnding = Omit<Marking, 'as'>
 
 /**
  * Which events have gone through of late: at most one mark for each record id, with an end. Times count on the store's own
@@ -327,12 +365,16 @@ export type MarkResult =
  * is removed or over. It is removed by nobody but its own token. Rejections are {@link StoreUnavailable} (`inDoubt`: it may have
  * been applied, or may yet be) and StoreOverloaded (no room: nothing was written). A filter is weaker: it knows no `running`, so
  * that all who come before the first is done are told 'marked', and at its error rate an id that never came is told 'done'.
+ * A store that cannot ask the database which scheme claims knows a lesser one by what a greater has left here, at the latest under
+ * the earlier id of the same event: that is told 'moved', or (a filter) 'done'.
  */
 export interface MarkStore {
   readonly name: 'memory' | 'sqlite' | 'postgres' | 'redis' | 'bloom'
-  mark: (id: Buffer, token: Buffer, as: 'running' | 'done', keepMs: number) => Promise<MarkResult>
-  /** It has gone through. Whatever stands there, this is as true: it replaces another's mark too. */
-  done: (id: Buffer, token: Buffer, keepMs: number) => Promise<void>
+  mark: (marking: Marking) => Promise<MarkResult>
+  /** A mark stands there that lives, or (a filter) may. */
+  stands: (id: Buffer) => Promise<boolean>
+  /** It has gone through. Whatever stands there, and whichever scheme claims, this is as true: it replaces another's mark too. */
+  done: (ending: MarkEnding) => Promise<void>
   /** Nothing under this token stands there any more, if it was this one's. false: this store cannot take a mark back. */
   remove: (id: Buffer, token: Buffer) => Promise<boolean>
 }
@@ -396,9 +438,8 @@ export interface Upstream {
 
 export type ClaimsResult =
   | { readonly kind: 'claims', readonly claims: Readonly<Record<string, unknown>> }
-  /** Not a token, not signed by a key of the set, expired, or for somebody else. */
-  | { readonly kind: 'invalid' }
-  /** The key set cannot be had just now. */
+  | { readonly kind: 'invalid', readonly fault: TokenFault }
+  /** The key set cannot be had just now. Told at once for some seconds after it could not: nobody waits for what has just failed. */
   | { readonly kind: 'unavailable' }
 
 export interface TokenVerifier {

@@ -12,6 +12,8 @@ export interface Registering {
   readonly gateway: Buffer
   /** For people. */
   readonly instance: string
+  /** The names of the schemes that it can make ids by (core/schemes.ts). */
+  readonly schemes: readonly string[]
   /** All of them: what was registered before and is not among these is so no more. */
   readonly routes: readonly RegisteredRoute[]
   /** One of them executes that did not before: acceptances under way are waited for, so long at most. null: none does. */

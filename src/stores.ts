@@ -4,6 +4,7 @@
  * age) ends the start.
  */
 import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
+import { newestSchemeName } from './core/schemes.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { EarlierTime, StartError, StoreUnavailable } from './errors.ts'
@@ -19,6 +20,7 @@ import { connectPostgres } from './store/postgres/open.ts'
 import type { PostgresConnection, PostgresRecordStore } from './store/postgres/open.ts'
 import type { RedisLocks } from './store/redis/locks.ts'
 import { openRedis } from './store/redis/open.ts'
+import { readSecret, secretToServe } from './store/sqlite/secret.ts'
 import { openSqlite } from './store/sqlite/store.ts'
 import type { SqliteStore } from './store/sqlite/store.ts'
 import { refuseEarlier } from './store/time-seen.ts'
@@ -55,6 +57,7 @@ export class Stores {
   /** And what it was delivering. */
   recoveredAtStart: Recovered = { count: 0, held: [] }
   #refusal: string | null = null
+  #ownSecret: Buffer | null = null
   #embedded: SqliteStore | null = null
   #postgres: PostgresRecordStore | null = null
   readonly #lateRegistry = new LateRegistry('postgres')
@@ -69,7 +72,8 @@ export class Stores {
     const stores = new Stores(config, options)
     const { postgres } = config.stores
     if (postgres === null) {
-      const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter, believedMs: options.believedMs })
+      stores.#ownSecret = config.secrets.length > 0 ? readSecret(config.dataDir) : secretToServe(config.dataDir)
+      const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter, believedMs: options.believedMs, scheme: newestSchemeName(stores.secrets) })
       stores.lapsedAtStart = embedded.lapsedAtStart
       stores.recoveredAtStart = embedded.recoveredAtStart
       stores.#embedded = embedded
@@ -77,7 +81,7 @@ export class Stores {
       stores.#become(embedded)
       return stores
     }
-    const connection = connectPostgres({ ...postgres, serves: true, instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
+    const connection = connectPostgres({ ...postgres, serves: true, scheme: newestSchemeName(config.secrets), instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
     stores.#connection = connection
     await stores.#connect(connection, true)
     return stores
@@ -100,6 +104,13 @@ export class Stores {
   get blocked (): string | null {
     const failure = this.#embedded?.failure ?? null
     return failure === null ? this.#refusal : `the embedded store has ended (${failure.message}): start this process again`
+  }
+
+  get secrets (): readonly Buffer[] { return this.secretsBy(this.#config) }
+
+  /** What ids may be keyed with: the configuration's, and the embedded store's own. */
+  secretsBy ({ secrets }: Pick<Config, 'secrets'>): readonly Buffer[] {
+    return this.#ownSecret === null ? secrets : [...secrets, this.#ownSecret]
   }
 
   /** What the arbiter's settings leave of the promise. Rejects while it cannot be asked. */

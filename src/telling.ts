@@ -9,6 +9,8 @@ export interface Unresolved { readonly count: number, readonly oldestMs: number 
 /** Counters and timings; telemetry/metrics.ts declares the real ones. `ms` are milliseconds. */
 export interface Meter {
   request: (route: string, outcome: string, ms: number) => void
+  /** These routes are guarded now: what is counted of each, and worth an alert, begins at 0. */
+  guarded: (routes: readonly string[]) => void
   keyless: (route: string) => void
   ignored: () => void
   /** A request that the route's preset lets pass, and why. */
@@ -32,7 +34,7 @@ export interface Meter {
   unresolved: (unresolved: Unresolved) => void
   /** What is in the inboxes, route by route. */
   inbox: (depths: readonly Depth[]) => void
-  /** A signature at the inbox's door: under which secret it was good, or why it was not. */
+  /** A signature that was checked: under which secret it was good, or why it was not. */
   signature: (route: string, result: SignatureResult) => void
   /** One delivery of a message, from its sending to the answer; null: how long it took went with its worker. */
   delivery: (route: string, result: DeliveryResult, ms: number | null) => void

@@ -80,7 +80,7 @@ for (const page of PAGES) {
 test('every rule of docs/protocol.md names a test that exists', () => {
   const text = read('docs/protocol.md')
   const rows = text.split('\n').filter(line => /^\| [A-Z]\d+b? \|/.test(line))
-  assert.deepEqual(rows.map(row => row.split('|')[1]?.trim()), ['P1', 'P2', 'P3', 'P4', 'P5', 'P6', 'P7', 'P8', 'P9', 'P10', 'P11', 'E0', 'E1', 'E2', 'E2b', 'E3', 'E4', 'E4b', 'E5', 'E6', 'E7'])
+  assert.deepEqual(rows.map(row => row.split('|')[1]?.trim()), ['P1', 'P2', 'P3', 'P4', 'P5', 'P6', 'P7', 'P8', 'P9', 'P10', 'P11', 'P12', 'E0', 'E1', 'E2', 'E2b', 'E3', 'E4', 'E4b', 'E5', 'E6', 'E7'])
   const named = new Set(Array.from(text.matchAll(/`((?:core|gateway|store|e2e|crash|cli|http|conformance|harness)\/[\w.-]*)`/g), ([, path]) => path as string))
   assert.deepEqual(Array.from(named).filter(path => !existsSync(join(ROOT, 'test', path))), [])
 })
@@ -110,6 +110,23 @@ test('the configuration that docs/drop.md shows drops duplicates, in the databas
 test('the configuration that deploy/compose.yaml mounts is one that serve takes', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, 'src/main.ts'), 'check', '--config', join(ROOT, 'deploy/onceway.yaml')])
   assert.match(stdout, /is right/)
+})
+
+test('every alert of deploy/prometheus/alerts.yml asks for a series that a gateway has from its start, and is one that Prometheus takes', async t => {
+  const metrics = createMetrics({ processMetrics: false })
+  metrics.guarded(['things'])
+  const series = (await metrics.expose()).text.split('\n')
+  const file = join(ROOT, 'deploy/prometheus/alerts.yml')
+  const { groups } = parse(readFileSync(file, 'utf8')) as { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly alert: string, readonly expr: string }> }> }
+  const names = groups.flatMap(({ rules }) => rules).map(({ expr }) => /onceway_\w+/.exec(expr)?.[0])
+  assert.ok(names.length > 0)
+  for (const name of names) assert.ok(series.includes(`${name}{route="things"} 0`), name)
+  try {
+    await promisify(execFile)('promtool', ['check', 'rules', file])
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    t.diagnostic('promtool is not on this machine: the rules were read, and not checked by it')
+  }
 })
 
 test('every alert of docs/deployment.md asks for a series that a gateway with an inbox has', async () => {

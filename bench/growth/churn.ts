@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { encodeHeaders } from '../../src/core/codec.ts'
 import { keyHash, recordId } from '../../src/core/identity.ts'
 import { OWNER_BYTES } from '../../src/core/record.ts'
+import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import type { Claim } from '../../src/core/record.ts'
 import { openPostgres } from '../../src/store/postgres/open.ts'
 import type { PostgresRecordStore } from '../../src/store/postgres/open.ts'
@@ -137,6 +138,8 @@ const HEADERS = encodeHeaders(Object.entries(ANSWER_HEADERS).flat())
 function claimOf (key: string): Claim {
   return {
     id: recordId(ROUTE, SCOPE, key),
+    scheme: FIRST_SCHEME,
+    earlierId: null,
     owner: randomBytes(OWNER_BYTES),
     fingerprint: { alg: 1, value: randomBytes(32) },
     leaseMs: 15_000,

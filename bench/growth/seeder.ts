@@ -29,9 +29,9 @@ const DAY_SECONDS = 86_400
 const LEAST_SECONDS = 7_200
 
 /** SHA-256 over a fixed beginning and the key: what core/identity makes, whose frames SQL cannot write. */
-const SEED = `insert into onceway.records (id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
+const SEED = `insert into onceway.records (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
        claimed_at, settled_at, settled_by, expires_at, status, route, method, path, request_id, instance, key_hash, headers, body)
-select sha256($1::bytea || convert_to(k.key, 'UTF8')), t.state, uuid_send(gen_random_uuid()), t.attempt, t.fp_alg, t.fingerprint, t.lease_ms, t.unknown_keep_ms, t.quarantine_ms,
+select sha256($1::bytea || convert_to(k.key, 'UTF8')), t.scheme, t.state, uuid_send(gen_random_uuid()), t.attempt, t.fp_alg, t.fingerprint, t.lease_ms, t.unknown_keep_ms, t.quarantine_ms,
        k.ends - interval '1 day' - interval '50 ms', k.ends - interval '1 day', t.settled_by, k.ends, t.status, t.route, t.method, t.path, gen_random_uuid()::text, t.instance,
        sha256($2::bytea || convert_to(k.key, 'UTF8')), t.headers, convert_to($3::text || k.key || $4::text, 'UTF8')
   from onceway.records t,

@@ -7,12 +7,13 @@ import type { Sign } from '../gateway/arbiter-clock.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
-  const { arbiterClock, generation, registration, world: { clock, log, records, locks } } = gateway
+  const { arbiterClock, generation, registration, ids, world: { clock, log, records, locks } } = gateway
   const sign = async (others: readonly Buffer[]): Promise<Sign> => {
     const asked = gateway.readClocks()
     const signed = await arbiterClock.beat(records, others)
     generation.learn(signed.beaten.generation, asked)
     registration.beaten(asked)
+    await ids.heard(signed.beaten.scheme)
     return signed
   }
   let signing: Promise<void> | null = null

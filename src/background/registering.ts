@@ -67,6 +67,7 @@ const ABOUT: Readonly<Record<Aspect, string>> = {
   mode: 'mode',
   key: 'key source',
   scope: 'scope',
+  host: 'upstream.host',
   marks: 'store of marks',
   fingerprint: 'fingerprint',
   unknown: '`unknown`',

@@ -1,9 +1,11 @@
 /** `onceway check`: every mistake of a configuration at once; what it means in full; what a change of it would orphan. */
 import { orphans } from '../config/against.ts'
+import type { Config } from '../config/config.ts'
 import { dropWarnings } from '../config/drop.ts'
 import { load } from '../config/load.ts'
 import { printConfig } from '../config/print.ts'
 import { ConfigInvalid, problemLine } from '../config/problem.ts'
+import { scopeWarnings } from '../config/scope-warnings.ts'
 import { readOptions, textOption } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 
@@ -33,7 +35,7 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   const against = textOption(options, 'against')
   if (options.values.print === true) terminal.out(printConfig(loaded.effective).trimEnd())
   else terminal.out(`${file} is right: ${loaded.config.routes.length} routes, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
-  dropWarnings(loaded.config.routes).forEach((sentence) => { terminal.err(sentence) })
+  for (const sentence of [...dropWarnings(loaded.config.routes), ...scopeWarnings(loaded.config.routes), ...loaded.config.remarks, ...secretAdvice(loaded.config)]) terminal.err(sentence)
   if (against === undefined) return 0
   const old = tryLoad(against, terminal)
   if (old === null) return 2
@@ -41,6 +43,12 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   sentences.forEach(terminal.out)
   if (sentences.length === 0) terminal.out(`No records of ${against} would be orphaned.`)
   return sentences.length === 0 ? 0 : 1
+}
+
+/** The embedded store makes one itself. */
+function secretAdvice ({ secrets, stores: { postgres } }: Config): string[] {
+  if (postgres === null || secrets.length > 0) return []
+  return ['There is no secret, so ids are plain hashes: whoever has a copy of the database can try weak keys and credentials. Set secretFile, the same in every gateway (docs/identity.md, The secret).']
 }
 
 function tryLoad (file: string, { env, err }: Terminal): ReturnType<typeof load> | null {

@@ -2,7 +2,6 @@
  * `onceway inbox`: what an operator may see of messages, and do to those that are not under way: deliver them again, or give
  * them up. One by its id, or all that a filter finds; every change leaves an audit row.
  */
-import { keyHash } from '../core/identity.ts'
 import type { MessageDetail, MessageState } from '../core/message.ts'
 import type { Config } from '../config/config.ts'
 import { parseDuration } from '../config/units.ts'
@@ -11,6 +10,7 @@ import type { InboxStore, MessageAudit, MessageFilter } from '../ports.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, required, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
 import type { Command, Options, Subcommand, Terminal } from './command.ts'
 import { messageJson, messageLine, messageLines, readMessageState, stateText } from './message-text.ts'
+import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
 import type { OpenStores } from './open-stores.ts'
 import { idsAsHex, readId } from './record-text.ts'
@@ -33,7 +33,7 @@ const OPTIONS = {
   why: { type: 'string' }
 } as const
 
-interface Desk { readonly options: Options, readonly inbox: InboxStore, readonly terminal: Terminal }
+interface Desk { readonly options: Options, readonly stores: Pick<OpenStores, 'inbox' | 'records' | 'secrets'>, readonly terminal: Terminal }
 
 /** What may be done to messages that nobody is delivering. */
 interface Change {
@@ -91,7 +91,7 @@ examples:
   onceway inbox discard 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA --why 'a test event'`
 
 /** `open`: the stores that the configuration names. */
-export function inboxWith (open: (config: Config) => Promise<Pick<OpenStores, 'inbox' | 'close'>>): Command {
+export function inboxWith (open: (config: Config) => Promise<Desk['stores'] & Pick<OpenStores, 'close'>>): Command {
   return {
     help: HELP,
     run: async ([name = '', ...args], terminal) => {
@@ -101,7 +101,7 @@ export function inboxWith (open: (config: Config) => Promise<Pick<OpenStores, 'i
       onlyTaken(options, subcommand.takes, `inbox ${name}`)
       const stores = await open(configFor(options, terminal.env))
       try {
-        return await subcommand.run({ options, inbox: stores.inbox, terminal })
+        return await subcommand.run({ options, stores, terminal })
       } finally {
         await stores.close()
       }
@@ -111,9 +111,10 @@ export function inboxWith (open: (config: Config) => Promise<Pick<OpenStores, 'i
 
 export const inbox: Command = inboxWith(openStores)
 
-async function listMessages ({ options, inbox, terminal }: Desk): Promise<number> {
-  const filter = filterOf(options, LIST_DEFAULT)
-  const found = await inbox.list(filter)
+async function listMessages (desk: Desk): Promise<number> {
+  const { options, stores, terminal } = desk
+  const filter = await filterOf(desk, LIST_DEFAULT)
+  const found = await stores.inbox.list(filter)
   found.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : messageLine(message)) })
   if (found.length === 0) terminal.err('No messages.')
   tellWhereCutOff(terminal, found.length, filter)
@@ -133,7 +134,7 @@ async function changeMessages (desk: Desk, change: Change): Promise<number> {
 }
 
 async function changeOne (desk: Desk, { name, done, of }: Change): Promise<number> {
-  const { options, inbox, terminal } = desk
+  const { options, stores: { inbox }, terminal } = desk
   const stray = FILTER.find((option) => textOption(options, option) !== undefined)
   if (stray !== undefined || options.positionals.length === 0) throw new StartError(`Say which message: its id, as \`inbox list\` prints it; or --all with a filter, to ${name} all that it finds.`, 2)
   const audit = whoAndWhy(options)
@@ -150,11 +151,12 @@ async function changeOne (desk: Desk, { name, done, of }: Change): Promise<numbe
 }
 
 /** Which state is said: what waits anyway, what may have been done, and what was given up are three different things to change. */
-async function changeAll ({ options, inbox, terminal }: Desk, { name, done, of }: Change): Promise<number> {
+async function changeAll (desk: Desk, { name, done, of }: Change): Promise<number> {
+  const { options, stores: { inbox }, terminal } = desk
   if (options.positionals.length > 0) throw new StartError('Say one message, or --all with a filter.', 2)
   const state = readMessageState(required(options, 'state'))
   if (!OPEN_STATES.includes(state)) throw new StartError(`--state is one of ${OPEN_STATES.join(', ')} with --all: nothing else can be changed.`, 2)
-  const filter = filterOf(options, BULK_DEFAULT)
+  const filter = await filterOf(desk, BULK_DEFAULT)
   const changed = await of(inbox)(filter, whoAndWhy(options))
   changed.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`) })
   if (changed.length === 0) terminal.err('No messages.')
@@ -162,10 +164,10 @@ async function changeAll ({ options, inbox, terminal }: Desk, { name, done, of }
   return 0
 }
 
-function filterOf (options: Options, limit: number): MessageFilter {
+async function filterOf ({ options, stores, terminal }: Desk, limit: number): Promise<MessageFilter> {
   const [key, route, state, older] = [textOption(options, 'key'), textOption(options, 'route'), textOption(options, 'state'), textOption(options, 'older-than')]
   return {
-    ...(key !== undefined && { keyHash: keyHash(key) }),
+    ...(key !== undefined && { keyHashes: await keyHashesOf(key, stores, terminal) }),
     ...(route !== undefined && { route }),
     ...(state !== undefined && { state: readMessageState(state) }),
     ...(older !== undefined && { olderMs: readAge(older) }),
@@ -179,7 +181,7 @@ function readAge (text: string): number {
   return ms
 }
 
-async function find ({ options, inbox }: Desk): Promise<MessageDetail> {
+async function find ({ options, stores: { inbox } }: Desk): Promise<MessageDetail> {
   const [text] = options.positionals
   if (text === undefined) throw new StartError('Say which message: its id, as `inbox list` prints it.', 2)
   const [message] = await inbox.list({ id: readId(text, 'message'), limit: 1 })

@@ -8,12 +8,14 @@ import { migrate } from '../store/postgres/migrate.ts'
 import { openPostgres, withPostgres } from '../store/postgres/open.ts'
 import { openRedis } from '../store/redis/open.ts'
 import { confirmClockIn, readClockIn } from '../store/sqlite/clock.ts'
+import { readSecret } from '../store/sqlite/secret.ts'
 import { openSqlite } from '../store/sqlite/store.ts'
 
 export interface OpenStores {
   readonly records: RecordStore
   readonly inbox: InboxStore
   readonly locks: LockStore
+  readonly secrets: () => readonly Buffer[]
   /** How far the gateways have found the store's clock ahead; 0: its time is believed. */
   readonly aheadMs: number
   readonly close: () => Promise<void>
@@ -34,9 +36,16 @@ export async function openStores (config: Config): Promise<OpenStores> {
     records,
     inbox: records.inbox,
     locks,
+    secrets: () => secretsOf(config),
     aheadMs: clock.aheadMs,
     close: async () => { await Promise.allSettled([records.close(), locks.close()]) }
   }
+}
+
+/** What ids may be keyed with, as a gateway of this configuration has it: the embedded store's own too. @throws StartError */
+export function secretsOf ({ secrets, stores: { postgres }, dataDir }: Config): readonly Buffer[] {
+  const own = postgres === null ? readSecret(dataDir) : null
+  return own === null ? secrets : [...secrets, own]
 }
 
 /** With `migrate: check`: a command that looks at records must not change the database under running gateways. */

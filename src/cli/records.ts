@@ -2,13 +2,13 @@
  * `onceway records`: what an operator may see and do. Every change is a compare-and-set on the owner and attempt that
  * the operator was shown, and leaves an audit row; what the protocol refuses, the command refuses, and says what stands there.
  */
-import { keyHash } from '../core/identity.ts'
 import type { RecordDetail } from '../core/record.ts'
 import type { Config } from '../config/config.ts'
 import { StartError } from '../errors.ts'
 import type { RecordFilter } from '../ports.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, tellWhereCutOff, textOption, wholeNumber } from './command.ts'
 import type { Command, Options, Subcommand, Terminal } from './command.ts'
+import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
 import type { OpenStores } from './open-stores.ts'
 import { deleteRecord, releaseRecord, resolveRecord } from './record-changes.ts'
@@ -97,8 +97,9 @@ async function runRecords ([name = '', ...args]: readonly string[], terminal: Te
   }
 }
 
-async function listRecords ({ options, stores, terminal }: Desk): Promise<number> {
-  const filter = filterOf(options)
+async function listRecords (desk: Desk): Promise<number> {
+  const { options, stores, terminal } = desk
+  const filter = await filterOf(desk)
   const found = await stores.records.list(filter)
   found.forEach((record) => { terminal.out(options.values.json === true ? recordJson(record) : recordLine(record)) })
   if (found.length === 0) terminal.err('No records.')
@@ -106,10 +107,10 @@ async function listRecords ({ options, stores, terminal }: Desk): Promise<number
   return 0
 }
 
-function filterOf (options: Options): RecordFilter {
+async function filterOf ({ options, stores, terminal }: Desk): Promise<RecordFilter> {
   const [key, route, state] = [textOption(options, 'key'), textOption(options, 'route'), textOption(options, 'state')]
   return {
-    ...(key !== undefined && { keyHash: keyHash(key) }),
+    ...(key !== undefined && { keyHashes: await keyHashesOf(key, stores, terminal) }),
     ...(route !== undefined && { route }),
     ...(state !== undefined && { state: readState(state) }),
     limit: wholeNumber(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? LIMIT_DEFAULT

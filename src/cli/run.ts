@@ -12,6 +12,7 @@ const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<C
   records: { summary: 'list, show, resolve, release or delete records', load: async () => (await import('./records.ts')).records },
   inbox: { summary: 'list, show, retry or discard messages of inboxes', load: async () => (await import('./inbox.ts')).inbox },
   epoch: { summary: 'after a backup was restored: what it cannot know becomes unknown', load: async () => (await import('./epoch.ts')).epoch },
+  ids: { summary: 'by which scheme the ids of records are made; upgrade it', load: async () => (await import('./ids.ts')).ids },
   clock: { summary: 'whether the time of the store is believed; confirm that it is right', load: async () => (await import('./clock.ts')).clock },
   healthcheck: { summary: 'ask a running gateway whether it is ready', load: async () => (await import('./healthcheck.ts')).healthcheck },
   version: { summary: 'print the version', load: async () => (await import('./version.ts')).version }

@@ -42,6 +42,7 @@ function changed (old: GuardedRoute, before: readonly Route[], routes: readonly 
     ...(from === to ? [] : [`what has been done is looked for in ${to} instead of ${from}`]),
     ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources) ? [] : [`the key is read from ${sourcesText(now)} instead of ${sourcesText(old)}`]),
     ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now.idempotency.scope)} instead of ${scopeText(old.idempotency.scope)}`]),
+    ...(old.upstream.host === now.upstream.host ? [] : [`the host is ${now.upstream.host === 'preserve' ? '' : 'no longer '}part of what a record is found by (upstream.host: ${now.upstream.host})`]),
     ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed']),
     ...inFrontOf(now, routes).filter(({ match }) => overlap(match, old.match) && !inFrontOf(old, before).some((route) => isDeepStrictEqual(route.match, match))).map(({ name }) => `requests that it took meet route ${name} first`)
   ]

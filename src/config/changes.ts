@@ -48,8 +48,9 @@ function fixedOf ({ listen, admin, workers, stores: { postgres, redis }, dataDir
   ]
 }
 
-function variableOf ({ problemBaseUri, admin, trustProxies, limits, drain, log, issuedKeys, upstreams, routes }: Config): Named {
+function variableOf ({ secrets, problemBaseUri, admin, trustProxies, limits, drain, log, issuedKeys, upstreams, routes }: Config): Named {
   return [
+    ['secret', secrets],
     ['problemBaseUri', problemBaseUri],
     ['trustProxies', trustProxies],
     ['admin.token', admin.token],

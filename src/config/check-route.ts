@@ -1,21 +1,27 @@
 /** The rules about one route's policy, and its match as the matcher takes it. */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { isForwarded, plainName } from '../core/fields.ts'
+import { headersRead } from '../core/key-sources.ts'
 import type { KeySource } from '../core/key-sources.ts'
-import type { RouteMatch } from '../core/policy.ts'
+import type { RouteMatch, ScopePolicy } from '../core/policy.ts'
 import { CLOCKS_APART_MS } from '../core/repeatability.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { checkDrop } from './drop.ts'
+import { checkFingerprint } from './fingerprint.ts'
 import { checkInbox } from './inbox.ts'
 import { checkProbe } from './probe.ts'
 import { readKeySources } from './key-source.ts'
 import { readScope } from './scope.ts'
 import type { IdempotencyFile, RouteFile } from './schema-route.ts'
+import { checkVerify } from './verify.ts'
 import { parseDuration, parseSize } from './units.ts'
 
 /** Fields that mean something else already; a key in one of them would be taken away, or would be a credential. */
 const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|original-status|expires|stored|policy|attempt))$/
+/** Fields that end here, or are written anew: what rests on one rests on something that the upstream never sees. */
+const NOT_PASSED_ON = /^(content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|http2-settings|proxy-connection|proxy-authenticate|expect|accept-encoding|onceway-.*|idempotency-attempt)$/
 const GUARDED_METHODS = ['POST', 'PATCH'] as const
 
 interface Surroundings {
@@ -34,19 +40,37 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
   const scope = readScope(policy.scope)
   return [
     ...('wrong' in key ? [mistake(at('key', 'from'), key.wrong)] : []),
-    ...('value' in key ? headersOf(key.value).filter((name) => NO_KEY_HEADER.test(name)).map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has a meaning of its own`)) : []),
+    ...('value' in key ? headersOf(key.value).filter((name) => NO_KEY_HEADER.test(name) || NO_KEY_HEADER.test(plainName(name))).map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has a meaning of its own`)) : []),
+    ...('value' in key ? key.value.flatMap(partsOf).filter(isLost).map((name) => mistake(at('key', 'from'), `cannot have ${name}: the upstream does not get that field as it came`)) : []),
     ...('value' in key ? unknownParts(key.value, match).map((name) => mistake(at('key', 'from'), `names {path:${name}}, which match.path does not have`)) : []),
-    ...('wrong' in scope ? [mistake(at('scope'), scope.wrong)] : checkJwt(policy, path, base)),
+    ...('wrong' in scope ? [mistake(at('scope'), scope.wrong)] : [...lostParts(scope.value).map((name) => mistake(at('scope'), `cannot have header:${name}: the upstream does not get that field as it came`)), ...checkJwt(policy, path, base)]),
     ...('value' in key ? checkWindow(key.value, policy, path) : []),
+    ...checkFingerprint(policy, 'value' in key ? key.value : [], path),
     ...checkTimes(policy, path, upstreamTimeoutMs),
     ...checkProbe(policy, path, upstreamTimeoutMs),
     ...checkDrop(policy, path, redis),
-    ...checkInbox(policy, path)
+    ...checkInbox(policy, path),
+    ...checkVerify(policy, path)
   ]
 }
 
 function headersOf (sources: readonly KeySource[]): string[] {
   return sources.flatMap((source) => source.kind === 'header' ? [source.name] : [])
+}
+
+/** Headers that a template puts together. */
+function partsOf (source: KeySource): readonly string[] {
+  return source.kind === 'template' ? headersRead(source) : []
+}
+
+function lostParts (scope: ScopePolicy): string[] {
+  return scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' && isLost(part.name) ? [part.name] : []) : []
+}
+
+/** Another spelling of a field of ours, or of one that frames the message, is dropped wherever it comes from. */
+function isLost (name: string): boolean {
+  const plain = plainName(name)
+  return NOT_PASSED_ON.test(plain) || (plain !== name && (isForwarded(plain) || plain === 'host'))
 }
 
 /** Placeholders for segments that the route's path does not name. */
@@ -68,7 +92,7 @@ export function isUrl (jwks: string): boolean {
 }
 
 export function checkJwt ({ scope, jwt }: Pick<IdempotencyFile, 'scope' | 'jwt'>, path: Path, base: string): Mistake[] {
-  const uses = [scope].flat().some((part) => part.startsWith('jwt:'))
+  const uses = [scope].flat().some((part) => /^jwt\??:/.test(part))
   if (uses && jwt === undefined) return [mistake([...path, 'jwt'], 'is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with', 'key')]
   if (jwt === undefined) return []
   return [

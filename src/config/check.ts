@@ -3,6 +3,7 @@
  * broken by the schema's word is passed over, all others are looked at, so that every mistake is told in one run.
  */
 import { BlockList, isIP } from 'node:net'
+import { SECRET_BYTES_MIN } from '../core/schemes.ts'
 import { hides } from '../routing/match.ts'
 import { bodyBytesMax, checkIdempotency, routeMatch } from './check-route.ts'
 import { checkIssuedKeys, checkOnlyIssued } from './issued-keys.ts'
@@ -22,6 +23,7 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
   const sound = (path: Path) => !broken.some((other) => touches(path, other))
   const routes = sound(['routes']) || Array.isArray(file.routes) ? [...file.routes.entries()] : []
   return [
+    ...checkSecrets(file),
     ...checkPorts(file),
     ...file.trustProxies.flatMap((text, index) => sound(['trustProxies', index]) ? checkProxy(text, index) : []),
     ...(sound(['limits', 'eventLoopDelay']) ? checkEventLoopDelay(file) : []),
@@ -38,6 +40,15 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
 function touches (path: Path, other: Path): boolean {
   const shorter = Math.min(path.length, other.length)
   return pathText(path.slice(0, shorter)) === pathText(other.slice(0, shorter))
+}
+
+function checkSecrets ({ secret, previousSecret }: ConfigFile): Mistake[] {
+  const short = ([, text]: readonly [string, string | undefined]): boolean => text !== undefined && Buffer.byteLength(text) < SECRET_BYTES_MIN
+  return [
+    ...([['secret', secret], ['previousSecret', previousSecret]] as const).filter(short).map(([name]) => mistake([name], `must have at least ${SECRET_BYTES_MIN} bytes that nobody can guess; \`openssl rand -base64 32\` makes one`)),
+    ...(previousSecret !== undefined && secret === undefined ? [mistake(['previousSecret'], 'goes with secret: it is the one before it', 'key')] : []),
+    ...(previousSecret !== undefined && previousSecret === secret ? [mistake(['previousSecret'], 'is the same as secret')] : [])
+  ]
 }
 
 function checkPorts ({ listen, admin }: ConfigFile): Mistake[] {

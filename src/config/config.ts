@@ -10,6 +10,8 @@ export interface Config {
   readonly file: string | null
   /** Where the embedded store keeps its file. Absolute. */
   readonly dataDir: string
+  /** What ids are keyed with (core/schemes.ts): the newest, and the one before it. Empty: none is configured. */
+  readonly secrets: readonly Buffer[]
   /** `type` of a problem is this plus its code. */
   readonly problemBaseUri: string
   readonly listen: { readonly host: string, readonly port: number }
@@ -32,6 +34,8 @@ export interface Config {
   readonly upstreams: readonly UpstreamPolicy[]
   /** In the order of the file: the first match wins. */
   readonly routes: readonly Route[]
+  /** Right, and worth a word: told at the start, at a reload, and by `onceway check`. */
+  readonly remarks: readonly string[]
 }
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const

@@ -1,8 +1,7 @@
 /** `inbox` as it is written, checked against its surroundings and read into its policy. */
 import { readsBody } from '../core/key-sources.ts'
 import type { KeySource } from '../core/key-sources.ts'
-import type { InboxPolicy, VerifyPolicy } from '../core/policy.ts'
-import { hasTime, isStandardSecret, STANDARD_SECRET_BYTES } from '../core/signature.ts'
+import type { InboxPolicy } from '../core/policy.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
@@ -14,7 +13,7 @@ export function checkInbox ({ mode, async, inbox: written, key, unknown, retenti
   if (mode === 'drop' && async === 'allowed') return [mistake([...path, 'async'], 'cannot be allowed with mode drop: it keeps no record that both ways could share')]
   if (mode !== 'inbox' && async !== 'allowed') return written === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
   const inbox = written ?? INBOX_DEFAULTS
-  const { backoff, batch, verify, order, onDead } = inbox
+  const { backoff, batch, order, onDead } = inbox
   const longestMs = ms(backoff.longest)
   return [
     ...(unknown === 'probe' && mode === 'inbox' ? [mistake([...path, 'unknown'], 'cannot be probe with mode inbox: a delivery is repeated (retry) or held (hold)')] : []),
@@ -27,21 +26,7 @@ export function checkInbox ({ mode, async, inbox: written, key, unknown, retenti
     ...(batch === 'split' && inbox.maxDepth < 2 ? [mistake(at('maxDepth'), 'must be at least 2 with batch: split: no two events would ever be taken together')] : []),
     // A client that asks for the inbox has one key, and is answered for one request.
     ...(batch === 'split' && mode !== 'inbox' ? [mistake(at('batch'), 'can be split with mode inbox only')] : []),
-    ...(batch === 'split' && mode === 'inbox' && !readSources(key.from).some(readsBody) ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')] : []),
-    ...(verify === undefined ? [] : checkVerify(verify, at))
-  ]
-}
-
-function checkVerify (verify: NonNullable<InboxFile['verify']>, at: (...rest: readonly string[]) => Path): Mistake[] {
-  const { scheme, secret, previousSecret, tolerance, hmac } = verify
-  const unfit = (['secret', 'previousSecret'] as const).filter((name) => scheme === 'standard-webhooks' && verify[name] !== undefined && !isStandardSecret(verify[name]))
-  return [
-    ...(secret === undefined ? [mistake(at('verify', 'secret'), 'is missing; write secret or secretFile', 'key')] : []),
-    ...unfit.map((name) => mistake(at('verify', name), `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes. Where the sender shows it without whsec_, write that before it`)),
-    ...(tolerance !== undefined && !hasTime(scheme) ? [mistake(at('verify', 'tolerance'), `is not used: with scheme ${scheme} no time is signed`, 'key')] : []),
-    ...(secret !== undefined && secret === previousSecret ? [mistake(at('verify', 'previousSecret'), 'is the same as secret')] : []),
-    ...(scheme === 'hmac' && hmac === undefined ? [mistake(at('verify', 'hmac'), 'is missing; scheme hmac needs hmac: { header }', 'key')] : []),
-    ...(scheme !== 'hmac' && hmac !== undefined ? [mistake(at('verify', 'hmac'), `is not used: scheme is ${scheme}`, 'key')] : [])
+    ...(batch === 'split' && mode === 'inbox' && !readSources(key.from).some(readsBody) ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')] : [])
   ]
 }
 
@@ -59,17 +44,7 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
     deadRetentionMs: ms(inbox.deadRetention),
     depthMax: inbox.maxDepth,
     bytesMax: parseSize(inbox.maxBytes) ?? 0,
-    verify: inbox.verify === undefined ? null : verifyOf(inbox.verify),
     batch: inbox.batch
-  }
-}
-
-function verifyOf ({ scheme, secret, previousSecret, tolerance, hmac }: NonNullable<InboxFile['verify']>): VerifyPolicy {
-  return {
-    scheme,
-    secrets: [secret, previousSecret].filter((text) => text !== undefined),
-    toleranceMs: ms(tolerance ?? TOLERANCE),
-    hmac: hmac === undefined ? null : { ...hmac, header: hmac.header.toLowerCase() }
   }
 }
 
@@ -88,9 +63,6 @@ function orderOf (written: string): InboxPolicy['order'] {
 function ms (text: string): number {
   return parseDuration(text) ?? 0
 }
-
-/** Where the file says nothing: what senders' own libraries take. */
-const TOLERANCE = '5m'
 
 /** As the schema has them, for a route whose file does not say `inbox:`. */
 export const INBOX_DEFAULTS: InboxFile = {

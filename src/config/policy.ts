@@ -2,9 +2,10 @@
 import { resolve } from 'node:path'
 import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import { isClientsKey } from '../core/key-sources.ts'
-import type { FingerprintPolicy, IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
+import type { IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
 import { routeMatch } from './check-route.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
+import { fingerprintOf } from './fingerprint.ts'
 import { inboxOf } from './inbox.ts'
 import { issuedKeysOf, jwtOf } from './issued-keys.ts'
 import { dropOf } from './drop.ts'
@@ -13,10 +14,11 @@ import { keyHeaderOf, readKeySources } from './key-source.ts'
 import { redisOf } from './redis.ts'
 import { readScope } from './scope.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
-import { FINGERPRINT_DEFAULTS, INBOX_MODE_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
+import { INBOX_MODE_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
 import type { IdempotencyFile, RouteFile } from './schema-route.ts'
 import { isTree, valueAt } from './tree.ts'
 import { parseDuration, parseSize } from './units.ts'
+import { verifyOf, verifyRemarks } from './verify.ts'
 
 /** `name`: of the file, null without one; `base`: directory that file names in it are relative to. */
 export function configOf (file: ConfigFile, name: string | null, base: string): Config {
@@ -25,6 +27,7 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
   return {
     file: name,
     dataDir: resolve(file.dataDir),
+    secrets: [file.secret, file.previousSecret].flatMap(text => text === undefined ? [] : [Buffer.from(text, 'utf8')]),
     problemBaseUri: file.problemBaseUri,
     listen: file.listen,
     admin: { host: file.admin.host, port: file.admin.port, token: file.admin.token ?? null, readiness: file.admin.readiness },
@@ -45,7 +48,8 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     log: file.log,
     issuedKeys,
     upstreams,
-    routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base }))
+    routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base })),
+    remarks: verifyRemarks(file.routes)
   }
 }
 
@@ -62,15 +66,6 @@ export function spreadProfiles (tree: unknown): void {
     if (isTree(policy) && policy.mode === 'inbox') underlay(policy, INBOX_MODE_DEFAULTS)
     if (isTree(policy) && policy.mode === 'drop') policy.drop ??= {}
   }
-}
-
-/** The whole fingerprint policy, defaults by profile, `of` and `body` brought to one word about bodies. */
-export function fingerprintOf ({ profile, fingerprint }: Pick<IdempotencyFile, 'profile' | 'fingerprint'>): FingerprintPolicy {
-  if (fingerprint === 'none') return { of: [], body: 'none' }
-  if (fingerprint === undefined) return FINGERPRINT_DEFAULTS[profile]
-  const written = { ...FINGERPRINT_DEFAULTS.api, ...fingerprint }
-  const withBody = written.body !== 'none' && written.of.includes('body')
-  return { of: written.of.filter((part) => part !== 'body' || withBody), body: withBody ? written.body : 'none' }
 }
 
 function underlay (tree: Record<string, unknown>, defaults: object): void {
@@ -125,6 +120,7 @@ function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstream }: O
     key: keyOf(file.key, file.retention),
     scope: sound(readScope(file.scope)),
     jwt: jwtOf(file.jwt, base),
+    verify: verifyOf(file),
     issued: file.key.issued === 'required' ? issuedKeys : null,
     // An event is its key: nothing is compared, and so nothing is hashed.
     fingerprint: file.mode === 'drop' ? { of: [], body: 'none' } : fingerprintOf(file),

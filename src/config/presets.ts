@@ -33,8 +33,8 @@ function spread (policy: Record<string, unknown>, path: Path): Mistake[] {
   }
   return [
     ...said('scope', (row) => row?.scope ?? 'credential'),
-    // Where the profile is relay, what it says and what the senders say is one.
-    ...(policy.profile === 'relay' ? [] : said('fingerprint', (row) => row?.fingerprint === 'target' ? FINGERPRINT_DEFAULTS.relay : undefined)),
+    // Where the profile is relay, what it says and what the senders say is one; with mode drop nothing is compared.
+    ...(policy.profile === 'relay' || policy.mode === 'drop' ? [] : said('fingerprint', (row) => row?.fingerprint === 'target' ? FINGERPRINT_DEFAULTS.relay : undefined)),
     ...(rows.some((row) => row?.mismatchStatus !== undefined) ? said('onMismatch', (row) => row?.mismatchStatus === undefined ? undefined : { status: row.mismatchStatus }) : [])
   ]
 }

@@ -1,9 +1,11 @@
 /** The effective configuration as YAML, for people: every default filled in, every override applied, every secret masked. */
 import { stringify } from 'yaml'
-import { fingerprintOf } from './policy.ts'
+import { fingerprintOf } from './fingerprint.ts'
 import { fileSchema } from './schema.ts'
 import type { ConfigFile, RedisFile, SchemaNode } from './schema.ts'
 import type { IdempotencyFile } from './schema-route.ts'
+import { HMAC_DEFAULTS } from './schema-verify.ts'
+import type { VerifyFile } from './schema-verify.ts'
 import { patternChild } from './schema-walk.ts'
 import { isTree } from './tree.ts'
 
@@ -16,6 +18,8 @@ export function printConfig (effective: ConfigFile): string {
   const { admin, stores, issuedKeys, upstreams, routes } = effective
   const shown = {
     ...effective,
+    ...(effective.secret !== undefined && { secret: MASK }),
+    ...(effective.previousSecret !== undefined && { previousSecret: MASK }),
     admin: { ...admin, ...(admin.token !== undefined && { token: MASK }) },
     stores: {
       ...(stores.postgres && { postgres: { ...stores.postgres, url: maskUrl(stores.postgres.url) } }),
@@ -25,15 +29,26 @@ export function printConfig (effective: ConfigFile): string {
     upstreams: mapMembers(upstreams, (upstream) => ({ ...upstream, requestHeaders: mapMembers(upstream.requestHeaders, maskHeader) })),
     routes: routes.map((route) => route.idempotency === undefined
       ? route
-      : { ...route, idempotency: { ...route.idempotency, fingerprint: fingerprintOf(route.idempotency), ...maskInbox(route.idempotency) } })
+      : { ...route, idempotency: { ...route.idempotency, fingerprint: printedFingerprint(route.idempotency), ...maskVerify(route.idempotency) } })
   }
   return stringify(inSchemaOrder(shown, fileSchema()), { lineWidth: 0, aliasDuplicateObjects: false })
 }
 
-function maskInbox ({ inbox }: IdempotencyFile): Pick<IdempotencyFile, 'inbox'> {
-  if (inbox?.verify === undefined) return {}
-  const { secret, previousSecret } = inbox.verify
-  return { inbox: { ...inbox, verify: { ...inbox.verify, ...(secret !== undefined && { secret: MASK }), ...(previousSecret !== undefined && { previousSecret: MASK }) } } }
+function printedFingerprint (policy: IdempotencyFile): object {
+  const effective = fingerprintOf(policy)
+  return effective.of.includes('target') ? { query: 'exact', ...effective } : effective
+}
+
+function maskVerify ({ verify, inbox }: IdempotencyFile): Pick<IdempotencyFile, 'verify' | 'inbox'> {
+  return {
+    ...(verify !== undefined && { verify: verify === 'by-key-id' ? verify : shownVerify(verify) }),
+    ...(inbox?.verify !== undefined && { inbox: { ...inbox, verify: shownVerify(inbox.verify) } })
+  }
+}
+
+function shownVerify (verify: VerifyFile): VerifyFile {
+  const { secret, previousSecret, hmac } = verify
+  return { ...verify, ...(hmac !== undefined && { hmac: { ...HMAC_DEFAULTS, ...hmac } }), ...(secret !== undefined && { secret: MASK }), ...(previousSecret !== undefined && { previousSecret: MASK }) }
 }
 
 /** Members in the order of the reference, wherever they came from: two printed configurations can be compared line by line. */

@@ -1,25 +1,8 @@
 /** The shape of `inbox`: how messages are accepted and delivered. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
-import { DURATION_PATTERN } from './units.ts'
-
-const secret = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description }))
-
-const Verify = Type.Object({
-  scheme: Type.Enum(['standard-webhooks', 'stripe', 'github', 'shopify', 'hmac'], { description: 'How the sender signs. hmac: as `hmac` says.' }),
-  secret: secret('What the sender signs with, as it shows it: for standard-webhooks `whsec_` and the Base64 of 24 to 75 bytes.'),
-  secretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret.' })),
-  previousSecret: secret('The one before it, good as well while senders change from one to the other.'),
-  previousSecretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret before it.' })),
-  tolerance: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'How old a signature that has a time (standard-webhooks, stripe) may be when the request arrives here, and how far in the future; 5m if not given.' })),
-  hmac: Type.Optional(Type.Object({
-    header: Type.String({ pattern: TOKEN_PATTERN, description: 'The header that holds the signature of the body.' }),
-    algorithm: Type.Enum(['sha256', 'sha512', 'sha1'], { default: 'sha256', description: 'The digest.' }),
-    encoding: Type.Enum(['hex', 'base64'], { default: 'hex', description: 'How it is written.' }),
-    prefix: Type.String({ maxLength: 64, default: '', description: 'What stands before it, such as `sha256=`.' })
-  }, { ...shape, description: 'A signature of the body alone.' }))
-}, { ...shape, description: 'Check the sender\'s signature at the door: 401 before anything is stored. The consumer is told by `Onceway-Verified`, since the sender\'s own time is over when a late attempt arrives.' })
+import { InboxVerify } from './schema-verify.ts'
+import { duration, shape, size } from './schema-words.ts'
 
 export const Inbox = Type.Object({
   concurrency: Type.Integer({ minimum: 1, maximum: 1000, default: 16, description: 'Deliveries under way at once, in one process. Fewer while the consumer fails.' }),
@@ -36,7 +19,7 @@ export const Inbox = Type.Object({
   maxDepth: Type.Integer({ minimum: 1, maximum: 100_000_000, default: 1_000_000, description: 'Messages of this route that may wait; beyond: 503 before anything is stored.' }),
   maxBytes: size('1GiB', 'Bytes of their bodies (the header fields of a message come on top); beyond: the same. At least `keep.requestBytesMax`.'),
   batch: Type.Enum(['refuse', 'split'], { default: 'refuse', description: 'A request that holds several events (CloudEvents batch, Event Grid and SQS arrays). split: each becomes a message of its own, or none is accepted.' }),
-  verify: Type.Optional(Verify)
+  verify: Type.Optional(InboxVerify)
 }, { ...shape, description: 'How messages are accepted and delivered (`mode: inbox`, or `async: allowed`).' })
 
 export type InboxFile = Static<typeof Inbox>

@@ -6,6 +6,7 @@ import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { Drop } from './drop.ts'
 import { Inbox } from './schema-inbox.ts'
+import { Verify } from './schema-verify.ts'
 import { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
 import { DURATION_PATTERN } from './units.ts'
 
@@ -16,6 +17,9 @@ export type { InboxFile } from './schema-inbox.ts'
 export const NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
 const HeaderNames = (description: string) =>
   Type.Array(Type.String({ pattern: TOKEN_PATTERN }), { default: [], maxItems: 64, description })
+
+const Pointers = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 64, uniqueItems: true, description }))
 
 const Match = Type.Object({
   path: Type.String({ pattern: '^/', maxLength: 1024, description: 'Exact (`/v1/charges`), with parameters (`/v1/charges/:id/capture`), or everything below (`/v1/*`). Compared widely: without case, after decoding unreserved escapes, merging slashes and dropping one trailing slash.' }),
@@ -39,8 +43,12 @@ const Key = Type.Object({
 const Fingerprint = Type.Union([
   Type.Literal('none'),
   Type.Object({
-    of: Type.Optional(Type.Array(Type.Enum(['method', 'target', 'mediaType', 'body']), { uniqueItems: true, description: 'What makes two requests the same. Default: all four; `relay`: method and target.' })),
-    body: Type.Optional(Type.Enum(['auto', 'bytes', 'json', 'none'], { description: 'How bodies are compared. auto (default): multipart by its parts, all else byte for byte; json: RFC 8785 canonical form; none (default of `relay`): not at all.' }))
+    of: Type.Optional(Type.Array(Type.Enum(['method', 'target', 'host', 'mediaType', 'semantics', 'body']), { uniqueItems: true, description: 'What makes two requests the same. Default: all six; `relay`: method, target and host. method: an overriding one (`X-HTTP-Method-Override`) too; mediaType: its parameters too; semantics: header fields that change what the same bytes mean, such as `Content-Encoding` (docs/http.md has them all).' })),
+    body: Type.Optional(Type.Enum(['auto', 'bytes', 'json', 'none'], { description: 'How bodies are compared. auto (default): multipart by its parts, all else byte for byte; json: RFC 8785 canonical form; none (default of `relay`): not at all.' })),
+    query: Type.Optional(Type.Enum(['exact', 'unordered'], { description: 'exact (default): the query counts as it came. unordered: its parameters may come in any order; those of one name keep theirs.' })),
+    ignore: Pointers('Members of a JSON body that are not compared, as JSON pointers: `[/trace_id, /items/0/seen]`. They may be there or not. Means `body: json`.'),
+    only: Pointers('The only members of a JSON body that are compared. A body that has none of them is compared whole. Means `body: json`.'),
+    headers: Type.Optional(Type.Array(Type.String({ pattern: TOKEN_PATTERN, maxLength: 128 }), { minItems: 1, maxItems: 16, description: 'Header fields that are compared too; one that is not there differs from one that is empty.' }))
   }, shape)
 ], { description: 'What was asked: a key that comes again with another fingerprint is refused. `none`: nothing is compared.' })
 
@@ -106,8 +114,9 @@ const Idempotency = Type.Object({
   async: Type.Enum(['refused', 'allowed'], { default: 'refused', description: 'allowed: a client of this route may ask for the inbox by `Prefer: respond-async`.' }),
   inbox: Type.Optional(Inbox),
   key: Key,
-  scope: Scope('Whose key it is. `credential`: the caller\'s credential (Authorization, else X-Api-Key), never anonymous. `public`: the same, and all callers without a credential share one set of keys (whatever cookies they send). `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list of parts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`.'),
+  scope: Scope('Whose key it is. `credential`: everything in the request that names the caller or selects an account ([carriers](identity.md#carriers)), never anonymous. `public`: the same, and all callers who show nothing share one set of keys. `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list, all of which counts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`, `host`, and `credential`, `public` or `shared` beside others. `header?:NAME`, `cookie?:NAME` and `jwt?:CLAIM` may be absent, which is a value like any other: in a list of nothing else, all callers who show none of them share. `[credential, "header?:X-My-Tenant"]` is how a header of your own is counted.'),
   jwt: Type.Optional(Jwt),
+  verify: Type.Optional(Verify),
   fingerprint: Type.Optional(Fingerprint),
   inFlight: InFlight,
   answerWithin: duration('60s', 'The longest that any client of this route waits; the execution goes on behind it and a retry finds the answer.'),
@@ -148,10 +157,10 @@ export const RELAY_DEFAULTS = {
 export const INBOX_MODE_DEFAULTS = { unknown: 'retry' } as const
 
 /**
- * The default fingerprints. relay's leaves the body out, since a redelivery may be serialised anew, and keeps method and
- * target in, so that one event sent to two targets is never swallowed.
+ * The default fingerprints. relay's leaves the body out and what says how to read it, since a redelivery may be serialised
+ * and compressed anew, and keeps method, target and host in, so that one event sent to two targets is never swallowed.
  */
 export const FINGERPRINT_DEFAULTS = {
-  api: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
-  relay: { of: ['method', 'target'], body: 'none' }
+  api: { of: ['method', 'target', 'host', 'mediaType', 'semantics', 'body'], body: 'auto' },
+  relay: { of: ['method', 'target', 'host'], body: 'none' }
 } as const

@@ -6,6 +6,7 @@ import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { LOG_LEVELS } from './config.ts'
 import { KEY_SECRET_BYTES_MIN } from '../core/issued-keys.ts'
+import { SECRET_BYTES_MIN } from '../core/schemes.ts'
 import { Jwt, NAME_PATTERN, RouteSchema, Scope, TOKEN_PATTERN, duration, shape, size } from './schema-route.ts'
 
 /** More processes than any machine has processors for; each one has its own connections to the database. */
@@ -84,7 +85,7 @@ const Upstream = Type.Object({
   connectTimeout: duration('2s', 'Limit of connecting.'),
   keepAlive: duration('4s', 'How long an idle connection is kept; shorter than the upstream\'s own. 0s: every guarded request has a connection of its own, for an upstream that answers more often than it is asked.'),
   connections: Type.Integer({ minimum: 1, maximum: 65535, default: 512, description: 'Connections at most.' }),
-  host: Type.Enum(['upstream', 'preserve'], { default: 'upstream', description: 'The Host header: the upstream\'s own, or the client\'s.' }),
+  host: Type.Enum(['upstream', 'preserve'], { default: 'upstream', description: 'The Host header: the upstream\'s own, or the client\'s. With preserve two hosts are two applications: the host is part of what a record is found by.' }),
   hops: Type.Enum(['possible', 'none'], { default: 'possible', description: 'Whether a proxy, a balancer or a platform\'s router may answer in this server\'s place. none: nothing stands between, so that each of its 503 and 408 says "not processed", and frees the key (profile api).' }),
   applicationHeader: Type.Optional(Type.String({ pattern: TOKEN_PATTERN, description: 'A response header that the application itself sets on every answer, and no hop. Only with it a 503 or 408 is the application\'s; Retry-After and a JSON body, which show it otherwise, count no more.' })),
   requestHeaders: Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192 }), { ...shape, default: {}, description: 'Headers set on every request to this upstream.' })
@@ -105,6 +106,10 @@ export const ConfigSchema = Type.Object({
   version: Type.Literal(1, { description: 'Version of this format: 1.' }),
   dataDir: Type.String({ minLength: 1, default: './.onceway', description: 'Directory of the embedded store, relative to the working directory.' }),
   problemBaseUri: Type.String({ minLength: 1, maxLength: 512, default: 'urn:onceway:problem:', description: 'The `type` of a problem is this plus its code.' }),
+  secret: Text(`What record ids and hashes of keys and callers are keyed with, so that nobody can search a copy of the database for weak keys and credentials: at least ${SECRET_BYTES_MIN} bytes that nobody can guess (\`openssl rand -base64 32\`), the same in every gateway. Absent: with Postgres they are plain hashes; the embedded store makes a secret beside itself. It takes effect with \`onceway ids upgrade\`, or in a new database at once. See docs/identity.md.`),
+  secretFile: Text('A file that holds it.'),
+  previousSecret: Text('The one before, until `onceway ids` says that nothing of it is left.'),
+  previousSecretFile: Text('A file that holds it.'),
   listen: Listen,
   admin: Admin,
   trustProxies: Type.Array(Type.String(), { default: [], maxItems: 256, description: 'Addresses and CIDR blocks of proxies in front, whose X-Forwarded-* are believed.' }),

@@ -13,6 +13,8 @@ const REDIS = ['stores', 'redis'] as const
 const TLS = ['ca', 'cert', 'key'] as const
 
 const SECRETS: readonly Path[] = [
+  ['secret'],
+  ['previousSecret'],
   ['admin', 'token'],
   ['stores', 'postgres', 'url'],
   [...REDIS, 'url'],
@@ -28,10 +30,12 @@ function secretsOf (tree: unknown): readonly Path[] {
   return [
     ...SECRETS,
     ...(Array.isArray(ring) ? ring.map((_, index) => ['issuedKeys', 'secrets', index, 'secret']) : []),
-    ...(Array.isArray(routes) ? routes.flatMap((_, index) => VERIFY_SECRETS.map((name) => ['routes', index, 'idempotency', 'inbox', 'verify', name])) : [])
+    ...(Array.isArray(routes) ? routes.flatMap((_, index) => VERIFY_BLOCKS.flatMap((block) => VERIFY_SECRETS.map((name) => ['routes', index, 'idempotency', ...block, name]))) : [])
   ]
 }
 
+/** The old name, too. */
+const VERIFY_BLOCKS = [['verify'], ['inbox', 'verify']] as const
 const VERIFY_SECRETS = ['secret', 'previousSecret'] as const
 
 export interface SecretsRead {

@@ -4,6 +4,7 @@
  */
 import { framedDigest } from './digest.ts'
 import { headerValue } from './lines.ts'
+import { keyedDigest } from './schemes.ts'
 import type { Answer } from './record.ts'
 
 /** On the guarded listener: a message's id behind it and a slash is where its sender may ask how it stands. */
@@ -36,8 +37,8 @@ export function isAcceptance ({ status, headers }: Answer, name: string): boolea
 const SCOPE_DOMAIN = 'onceway:message-scope:1'
 const GROUP_DOMAIN = 'onceway:message-group:1'
 
-export function messageScope (scope: string): Buffer {
-  return framedDigest([SCOPE_DOMAIN, scope])
+export function messageScope (scope: string, secret: Buffer | null = null): Buffer {
+  return keyedDigest(secret, [SCOPE_DOMAIN, scope])
 }
 
 export function messageGroup (route: string, value: string): Buffer {

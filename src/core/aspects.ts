@@ -4,30 +4,48 @@
  */
 import { createHash } from 'node:crypto'
 import { keySourceText } from './key-sources.ts'
-import type { IdempotencyPolicy, ScopePolicy } from './policy.ts'
+import { comparedParts } from './fingerprint.ts'
+import type { IdempotencyPolicy, ScopePart, ScopePolicy, UpstreamPolicy } from './policy.ts'
+import type { Rules } from './rules.ts'
 
 /** A gateway that has given no sign of life for so long executes nothing any more. */
 export const LIVES_MS = 3_600_000
 /** It believes so for half as long itself: by so much its clock and the database's may run apart. */
 export const BELIEVED_MS = LIVES_MS / 2
 
-export const ASPECTS = ['mode', 'key', 'scope', 'marks', 'fingerprint', 'unknown', 'keep', 'retention', 'lease'] as const
+export const ASPECTS = ['mode', 'key', 'scope', 'host', 'marks', 'fingerprint', 'unknown', 'keep', 'retention', 'lease'] as const
 export type Aspect = typeof ASPECTS[number]
 export type Aspects = Readonly<Record<Aspect, string>>
 
-export function aspectsOf (policy: IdempotencyPolicy): Aspects {
-  const { profile, key, scope, jwt, fingerprint, unknown, keep, retentionMs, unknownRetentionMs, leaseMs } = policy
+/** `host`: its upstream's. */
+export function aspectsOf (policy: IdempotencyPolicy, host: UpstreamPolicy['host'], rules: Rules): Aspects {
+  const { profile, key, scope, jwt, unknown, keep, retentionMs, unknownRetentionMs, leaseMs } = policy
   return {
     mode: modeOf(policy),
     key: short(key.sources.map(keySourceText).join(', ')),
     scope: short(jwt?.issuer == null ? scopeText(scope) : `${scopeText(scope)}, tokens of ${jwt.issuer}`),
+    host: host === 'preserve' ? 'part of the record' : 'not part of the record',
     marks: short(marksText(policy)),
-    fingerprint: policy.drop !== null || fingerprint.of.length === 0 ? 'none' : `${fingerprint.of.join(', ')}${fingerprint.of.includes('body') ? ` (${fingerprint.body})` : ''}`,
+    fingerprint: short(fingerprintText(policy, rules)),
     unknown,
     keep: short([profile, ...Array.from(keep.statuses, ([status, disposition]) => `${status} ${disposition}`), ...keep.body ? [] : ['no body']].join(', ')),
     retention: `${retentionMs} ms, unknown ${unknownRetentionMs} ms`,
     lease: `${leaseMs} ms`
   }
+}
+
+/** What of a request is compared, under these rules. */
+function fingerprintText ({ drop, fingerprint }: IdempotencyPolicy, rules: Rules): string {
+  const { body, query, ignore, only, headers } = fingerprint
+  const parts = comparedParts(fingerprint, rules).map(part => part === 'body' ? `body (${body})` : part)
+  if (drop !== null || (parts.length === 0 && headers === undefined)) return 'none'
+  return [
+    parts.join(', '),
+    ...query === undefined ? [] : ['query in any order'],
+    ...ignore === undefined ? [] : [`without ${ignore.toSorted().join(', ')}`],
+    ...only === undefined ? [] : [`only ${only.toSorted().join(', ')}`],
+    ...headers === undefined ? [] : [`headers ${headers.toSorted().join(', ')}`]
+  ].filter(text => text !== '').join('; ')
 }
 
 /** As the file says it. */
@@ -49,7 +67,7 @@ export function executes (policy: Pick<IdempotencyPolicy, 'drop' | 'inbox' | 'in
  */
 export function divides (aspect: Aspect, one: string, other: string): boolean {
   if (aspect === 'mode') return one === 'drop' || other === 'drop'
-  return aspect === 'key' || aspect === 'scope' || aspect === 'marks'
+  return aspect === 'key' || aspect === 'scope' || aspect === 'host' || aspect === 'marks'
 }
 
 /**
@@ -62,7 +80,19 @@ export function resends (aspect: Aspect, one: Partial<Aspects>, other: Partial<A
 
 export function scopeText (scope: ScopePolicy): string {
   if (scope.kind === 'credential') return scope.cookies === 'ignore' ? 'public' : 'credential'
-  return `[${scope.parts.map((part) => `${part.kind}:${part.kind === 'jwt' ? part.claim : part.kind === 'const' ? part.value : part.name}`).join(', ')}]`
+  return `[${scope.parts.map(partText).join(', ')}]`
+}
+
+/** As the file says it. */
+export function partText (part: ScopePart): string {
+  switch (part.kind) {
+    case 'const': return `const:${part.value}`
+    case 'host': return 'host'
+    case 'credential': return scopeText(part)
+    case 'header':
+    case 'cookie':
+    case 'jwt': return `${part.kind}${part.optional === true ? '?' : ''}:${part.kind === 'jwt' ? part.claim : part.name}`
+  }
 }
 
 /** Where a duplicate is looked for. A filter's size is part of it. */

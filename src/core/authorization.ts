@@ -1,7 +1,8 @@
 /**
- * The Authorization header read for one purpose: to tell callers apart. A bearer token is the caller; a signature is new
- * with every request, so of a signing scheme only the stable id counts. Nothing is verified here: an id that is not a
- * secret separates callers, and the key that was drawn at random is what a stranger would have to know.
+ * The Authorization header read for one purpose: to tell callers apart, by the first rules. A bearer token is the caller; a
+ * signature is new with every request, so of a signing scheme only the stable id counts. Nothing is verified here: an id that
+ * is not a secret separates callers, and the key that was drawn at random is what a stranger would have to know. What is read
+ * here must stay as it is: rows of earlier releases are found by it. The second rules are credential-line.ts's.
  */
 import { framedDigest } from './digest.ts'
 import type { ScopeResult } from './scope.ts'
@@ -76,7 +77,7 @@ function named (label: string, parts: readonly string[]): { kind: 'scope', scope
 const PARAM = /[ \t,]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))[ \t]*(?=,|$)/y
 
 /** Parameters by lower-case name; null where they cannot be read, or one is given twice (hops differ in which they believe). */
-function parseParams (credentials: string): Map<string, string> | null {
+export function parseParams (credentials: string): Map<string, string> | null {
   const params = new Map<string, string>()
   let at = 0
   while (at < credentials.length) {

@@ -1,23 +1,33 @@
 /**
  * The canonical form of a JSON text (RFC 8785), so that two spellings of one value are one request. A scanner of its own,
  * because JSON.parse forgets what must not be forgotten: repeated members, and digits that a double cannot hold. A text
- * with either has no canonical form here; nothing is ever rounded or dropped to get one.
+ * with either has no canonical form here; nothing is ever rounded or dropped to get one. What the caller leaves out is read
+ * over, whatever it holds.
  */
+import { JsonCursor, NoJson } from './json-cursor.ts'
+import type { PointerTree } from './json-pointer.ts'
 
 /** Canonicalising 1 MB takes 45 ms of the event loop, this about 10; larger bodies are compared as bytes. */
 export const JSON_BYTES_MAX = 256 * 1024
 /** Far beyond any API's documents, far below the stack. */
 export const JSON_DEPTH_MAX = 128
 
-/** The canonical text, or null: not JSON, not UTF-8, too large, too deep, or not one value to every reader. */
-export function canonicalJson (body: Buffer): string | null {
+/**
+ * The canonical text, or null: not JSON, not UTF-8, too large, too deep, or not one value to every reader. `without`: members
+ * and items that are left out; whether they are there is left out with them.
+ */
+export function canonicalJson (body: Buffer, without: PointerTree | null = null): string | null {
   if (body.length === 0 || body.length > JSON_BYTES_MAX) return null
   const text = utf8Text(body)
-  if (text === null) return null
+  return text === null ? null : canonicalText(text, without)
+}
+
+/** The same of a text that is known to be UTF-8. */
+export function canonicalText (text: string, without: PointerTree | null = null): string | null {
   try {
-    return new Scanner(text).document()
+    return new Scanner(text).document(without)
   } catch (cause) {
-    if (cause instanceof NotCanonical || cause instanceof SyntaxError) return null
+    if (cause instanceof NotCanonical || cause instanceof SyntaxError || cause instanceof NoJson) return null
     throw cause
   }
 }
@@ -50,24 +60,24 @@ class Scanner {
     this.text = text
   }
 
-  document (): string {
-    const value = this.value()
+  document (without: PointerTree | null): string {
+    const value = this.value(without)
     if (this.at !== this.text.length) throw new NotCanonical()
     return value
   }
 
   /** A value with the space around it. */
-  private value (): string {
+  private value (without: PointerTree | null): string {
     this.read(SPACE)
-    const value = this.bareValue()
+    const value = this.bareValue(without)
     this.read(SPACE)
     return value
   }
 
-  private bareValue (): string {
+  private bareValue (without: PointerTree | null): string {
     switch (this.text.charAt(this.at)) {
-      case '{': return this.nested('}', () => this.object())
-      case '[': return this.nested(']', () => this.array())
+      case '{': return this.nested('}', () => this.object(without))
+      case '[': return this.nested(']', () => this.array(without))
       case '"': return JSON.stringify(this.string())
       case 't': case 'f': case 'n': return this.read(LITERAL)
       default: return canonicalNumber(this.read(NUMBER))
@@ -83,26 +93,41 @@ class Scanner {
     return close === '}' ? `{${text}}` : `[${text}]`
   }
 
-  private array (): string {
+  private array (without: PointerTree | null): string {
     const items: string[] = []
-    do items.push(this.value()); while (this.skips(','))
+    let index = 0
+    do {
+      const item = this.kept(without?.below.get(String(index++)))
+      if (item !== null) items.push(item)
+    } while (this.skips(','))
     this.expect(']')
     return items.join(',')
   }
 
+  /** A value, or null: it is left out. Nobody looks at it, so it may hold what has no canonical form. */
+  private kept (place: PointerTree | undefined): string | null {
+    if (place === undefined) return this.value(null)
+    if (!place.here) return this.value(place)
+    const cursor = new JsonCursor(this.text)
+    cursor.at = this.at
+    cursor.value()
+    this.at = cursor.at
+    return null
+  }
+
   /** Members in the order of their names' UTF-16 code units (RFC 8785 3.2.3), which is how `<` compares. */
-  private object (): string {
-    const members = new Map<string, string>()
+  private object (without: PointerTree | null): string {
+    const members = new Map<string, string | null>()
     do {
       this.read(SPACE)
       const name = this.string()
       if (members.has(name)) throw new NotCanonical()
       this.read(SPACE)
       this.expect(':')
-      members.set(name, this.value())
+      members.set(name, this.kept(without?.below.get(name)))
     } while (this.skips(','))
     this.expect('}')
-    const names = [...members.keys()].sort((a, b) => a < b ? -1 : 1)
+    const names = [...members.keys()].filter((name) => members.get(name) !== null).sort((a, b) => a < b ? -1 : 1)
     return names.map((name) => `${JSON.stringify(name)}:${members.get(name) ?? ''}`).join(',')
   }
 

@@ -2,7 +2,8 @@
  * One SHA-256 over several parts, each framed by its length, so that no two different lists of parts are the same bytes:
  * ('ab', 'c') and ('a', 'bc') differ. Never a secret's safe: a digest of a guessable value can be guessed.
  */
-import { createHash, hash } from 'node:crypto'
+import { createHash, createHmac, hash } from 'node:crypto'
+import type { Hash, Hmac } from 'node:crypto'
 
 /** Six bytes hold any length that a Buffer can have (four end at 4 GiB). */
 const FRAME_BYTES = 6
@@ -29,8 +30,12 @@ function digestTogether (parts: ReadonlyArray<string | Buffer>, bytes: number): 
   return Buffer.from(hash('sha256', together.subarray(0, bytes), 'binary'), 'latin1')
 }
 
-function digestApart (parts: ReadonlyArray<string | Buffer>): Buffer {
-  const digest = createHash('sha256')
+/** The same under a key: HMAC-SHA-256. */
+export function framedHmac (key: Buffer, parts: ReadonlyArray<string | Buffer>): Buffer {
+  return digestApart(parts, createHmac('sha256', key))
+}
+
+function digestApart (parts: ReadonlyArray<string | Buffer>, digest: Hash | Hmac = createHash('sha256')): Buffer {
   const frame = Buffer.allocUnsafe(FRAME_BYTES)
   for (const part of parts) {
     const bytes = typeof part === 'string' ? Buffer.from(part, 'utf8') : part

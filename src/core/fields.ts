@@ -2,10 +2,14 @@
  * Which header fields belong to whom: to one connection, to the gateway, to everybody. Names only, all lower case; never
  * a value's meaning.
  */
+import { CARRIERS } from './carriers.ts'
 import { headerLines } from './lines.ts'
 import type { RawHeaders } from './record.ts'
 
-/** Fields of one connection (RFC 9110 7.6.1 and the ones it inherited from RFC 2616 13.5.1): never forwarded, never stored. */
+/**
+ * Fields of one connection (RFC 9110 7.6.1 and the ones it inherited from RFC 2616 13.5.1): never forwarded, never stored.
+ * Of a request's, Proxy-Authorization is the exception, see {@link CARRIERS_DECIDE}.
+ */
 export const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer',
   'transfer-encoding', 'upgrade', 'http2-settings'
@@ -35,12 +39,20 @@ function optionsOf (lines: readonly string[]): Set<string> {
 }
 
 /**
- * A name as CGI-like servers see it: they turn `-` and `_` into the same character, so that `Onceway_Key` would reach
- * the application as a second Onceway-Key.
+ * A name as CGI-like servers see it: they turn `-` and `_` into the same character (WSGI, Rack), PHP a `.` too, lighttpd
+ * and older Apaches whatever is neither letter nor digit; so that `Onceway_Key` would reach the application as a second
+ * Onceway-Key.
  */
 export function plainName (name: string): string {
   const lower = name.toLowerCase()
-  return lower.includes('_') ? lower.replaceAll('_', '-') : lower
+  return FOLDED.test(lower) ? lower.replaceAll(EVERY_FOLDED, '-') : lower
+}
+
+const FOLDED = /[^a-z0-9-]/
+const EVERY_FOLDED = /[^a-z0-9-]/g
+/** As people write a name that is kept in lower case: fields have no case. */
+export function spelledName (lower: string): string {
+  return lower.replace(/(?<=^|-)[a-z]/g, letter => letter.toUpperCase())
 }
 
 /** Fields that are written here alone: the upstream must be able to believe them. `plain` from {@link plainName}. */
@@ -53,14 +65,29 @@ export function isForwarded (plain: string): boolean {
   return plain === 'forwarded' || plain.startsWith('x-forwarded-')
 }
 
-const DECISIVE: ReadonlySet<string> = new Set([
-  'idempotency-key', 'authorization', 'x-api-key', 'cookie', 'host', 'content-length', 'content-type', 'transfer-encoding'
-])
+/** Without these a message has other ends, or another addressee. Written anew for the upstream, never copied under another spelling. */
+export const FRAMING = ['host', 'content-length', 'transfer-encoding'] as const
+
+/** Where clients send their own keys unless a route says otherwise. */
+export const USUAL_KEY_HEADER = 'idempotency-key'
 
 /**
- * Fields that a decision of the gateway rests on (key, scope, framing, origin). Nobody may have them stripped by naming
- * them in Connection, or doubled by spelling them with an underscore.
+ * Fields that say who calls, by the names that are in use. Proxy-Authorization is among them: it is meant for the first
+ * proxy that asks for credentials (RFC 9110 11.7.2), and the gateway never does. It is part of what tells callers apart, so
+ * that whoever stands behind the gateway, and may ask, must see the one that counted. Nobody gets by it what he would not
+ * get without the gateway: the client sent it towards the same server.
  */
-export function isProtected (plain: string, keyHeader: string): boolean {
-  return plain === keyHeader || DECISIVE.has(plain) || isOurs(plain) || isForwarded(plain)
+export const CARRIERS_DECIDE: ReadonlySet<string> = new Set(CARRIERS.map(({ name }) => name))
+
+/** Fields that say what is asked for beside method, target and body: how a body is to be read, and which method is meant. */
+export const COMPARED = ['content-type', 'content-encoding', 'x-http-method-override', 'x-http-method', 'x-method-override'] as const
+
+const NEVER_LISTED: ReadonlySet<string> = new Set([USUAL_KEY_HEADER, 'authorization', 'x-api-key', 'cookie', 'content-type', ...FRAMING])
+
+/**
+ * Fields that no hop has a reason to list in Connection: whoever does wants the request to mean something else behind the
+ * next hop. `keyHeader`: one more.
+ */
+export function isNeverListed (plain: string, keyHeader: string): boolean {
+  return plain === keyHeader || NEVER_LISTED.has(plain) || isOurs(plain) || isForwarded(plain)
 }

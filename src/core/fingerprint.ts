@@ -1,44 +1,62 @@
 /**
  * What exactly was asked, as one SHA-256 over length-framed parts. Equal fingerprints mean the same request; `alg` says
  * how a fingerprint was made, so that a row written under another policy or by another build is compared under its own
- * algorithm (P9). Never looks at header fields other than the media type: they change between retries.
+ * algorithm (P9).
  */
-import { canonicalJson } from './canonical-json.ts'
+import { hash } from 'node:crypto'
+import { comparedHead } from './compared-fields.ts'
+import type { ComparedHead, ComparedLine } from './compared-fields.ts'
 import { framedDigest } from './digest.ts'
-import { originForm } from './lines.ts'
-import { multipartParts } from './multipart.ts'
-import type { FingerprintPart, FingerprintPolicy } from './policy.ts'
-import type { Fingerprint } from './record.ts'
+import { MODES, readAs, readBody } from './fingerprint-body.ts'
+import type { Members, Mode, Reading } from './fingerprint-body.ts'
+import { pointerTree, readPointer } from './json-pointer.ts'
+import { comparedHost } from './host.ts'
+import { authorityOf, headerLines, headerValue, originForm } from './lines.ts'
+import { comparedMediaType, mediaType } from './media-type.ts'
+import type { FingerprintBody, FingerprintPart, FingerprintPolicy } from './policy.ts'
+import { queryOf, unorderedPairs } from './query.ts'
+import type { Fingerprint, RawHeaders } from './record.ts'
+import type { Rules } from './rules.ts'
 
 /** The request as it came. */
 export interface Asked {
   readonly method: string
   /** Raw, with its query. */
   readonly target: string
-  readonly contentType: string | null
+  readonly rawHeaders: RawHeaders
   readonly body: Buffer
 }
 
 /** Makes the fingerprint of a request under a route's policy. */
-export function fingerprintOf (asked: Asked, policy: FingerprintPolicy): Fingerprint {
-  const reading = readBody(asked, policy)
-  const alg = encodeAlg(policy.of.filter((part) => part !== 'body'), reading.mode)
-  return { alg, value: digest(asked, alg, reading) }
+export function fingerprintOf (asked: Asked, policy: FingerprintPolicy, rules: Rules): Fingerprint {
+  const plan = planOf(policy, rules)
+  const head = headOf(asked, plan.version)
+  const reading = readBody({ contentType: head.contentType, body: asked.body }, plan.body, plan.parameters?.members ?? null)
+  if (plan.parameters === null) {
+    const alg = encodeAlg(plan, reading.mode)
+    return { alg, value: digest(asked, alg, head, plan.bits, reading) }
+  }
+  const { alg, text, headers } = plan.parameters
+  const framed: Framed = [DOMAIN, text]
+  pushParts(framed, asked, head, plan.bits, reading.mode)
+  pushHeaders(framed, asked.rawHeaders, headers)
+  return { alg, value: framedDigest([...framed, reading.mode, ...reading.parts]) }
 }
 
 export type FingerprintUnder =
   | { readonly kind: 'value', readonly value: Buffer }
   /** This request cannot have been fingerprinted so: it is another one. */
   | { readonly kind: 'different' }
-  /** An algorithm of another build: cannot be compared, so never executed and never replayed. */
+  /** An algorithm of another build, or with the parameters of another policy: cannot be compared, so never executed and never replayed. */
   | { readonly kind: 'unknown' }
 
 /** Makes the fingerprint again, under the algorithm that a row was written with. */
 export function fingerprintUnder (asked: Asked, alg: number): FingerprintUnder {
-  const mode = modeOf(alg)
-  if (mode === null) return { kind: 'unknown' }
-  const reading = readAs(asked, mode)
-  return reading === null ? { kind: 'different' } : { kind: 'value', value: digest(asked, alg, reading) }
+  const known = decodeAlg(alg)
+  if (known === null) return { kind: 'unknown' }
+  const head = headOf(asked, known.version)
+  const reading = readAs({ contentType: head.contentType, body: asked.body }, known.mode)
+  return reading === null ? { kind: 'different' } : { kind: 'value', value: digest(asked, alg, head, known.bits, reading) }
 }
 
 /** `mine` is this request's fingerprint, `theirs` the one that stands in the row or copy. */
@@ -49,73 +67,158 @@ export function sameRequest (asked: Asked, mine: Fingerprint, theirs: Fingerprin
   return again.value.equals(theirs.value) ? 'same' : 'different'
 }
 
+/** What is compared under these rules: version 1 knows neither `host` nor `semantics`. */
+export function comparedParts (policy: FingerprintPolicy, rules: Rules): readonly FingerprintPart[] {
+  return versionOf(policy, rules) === 1 ? policy.of.filter(part => part !== 'host' && part !== 'semantics') : policy.of
+}
+
 // ---------------------------------------------------------------- the algorithm's number
 
-/** Raised when the same words would be hashed to something else. */
-const VERSION = 1
-/** The order is part of the number: append only. */
-const MODES = ['none', 'bytes', 'multipart', 'json'] as const
-type Mode = typeof MODES[number]
-const PART_BITS: Readonly<Record<Exclude<FingerprintPart, 'body'>, number>> = { method: 1, target: 2, mediaType: 4 }
+/** How the same words are hashed: raised when they would be hashed to something else. */
+type Version = 1 | 2
 
-/** version in the high byte, body mode in the next four bits, parts in the low four: at most 32767, a smallint. */
-function encodeAlg (parts: ReadonlyArray<Exclude<FingerprintPart, 'body'>>, mode: Mode): number {
-  const bits = parts.reduce((mask, part) => mask | PART_BITS[part], 0)
-  return (VERSION << 8) | (MODES.indexOf(mode) << 4) | bits
+/** Of the parts, the body apart; and that the query's order does not count. */
+const BITS = { method: 1, target: 2, mediaType: 4, host: 8, semantics: 16, unordered: 32 } as const
+const BITS_OF: Readonly<Record<Version, number>> = { 1: 0b111, 2: 0b111111 }
+/** The version stands in the high byte, and the body's mode above the parts: at most 32767, a smallint. */
+const MODE_SHIFT: Readonly<Record<Version, number>> = { 1: 4, 2: 6 }
+/** Of two bits for the mode; all are taken. */
+const MODE_MASK = 0b11
+
+interface Algorithm { readonly version: Version, readonly mode: Mode, readonly bits: number }
+
+function encodeAlg ({ version, bits }: Omit<Algorithm, 'mode'>, mode: Mode): number {
+  return version << 8 | MODES.indexOf(mode) << MODE_SHIFT[version] | bits
 }
 
-/** null: not a number that this build writes. */
-function modeOf (alg: number): Mode | null {
-  if (!Number.isInteger(alg) || alg >> 8 !== VERSION || (alg & 0b1000) !== 0) return null
-  return MODES[(alg >> 4) & 0b1111] ?? null
+/** null: not a number that this build writes for a policy without parameters. */
+function decodeAlg (alg: number): Algorithm | null {
+  const version = alg >> 8
+  if (!Number.isInteger(alg) || (version !== 1 && version !== 2)) return null
+  const mode = MODES[(alg >> MODE_SHIFT[version]) & MODE_MASK] ?? 'none'
+  const bits = alg & BITS_OF[version]
+  return encodeAlg({ version, bits }, mode) === alg ? { version, mode, bits } : null
 }
 
-// ---------------------------------------------------------------- the body's reading
+// ---------------------------------------------------------------- the policy
 
-interface Reading { readonly mode: Mode, readonly parts: ReadonlyArray<Buffer | string> }
+/**
+ * What no number says: members, fields. `alg` is one of a range of its own, and says only that it is probably the same policy;
+ * `text`, which is part of what is hashed, says that it is.
+ */
+interface Parameters { readonly alg: number, readonly text: string, readonly members: Members, readonly headers: readonly string[] }
 
-/** As the policy wishes; a body that cannot be read so is read as bytes, which is always right and only less forgiving. */
-function readBody (asked: Asked, policy: FingerprintPolicy): Reading {
-  if (!policy.of.includes('body') || policy.body === 'none') return NO_BODY
-  const wished = policy.body === 'auto' ? readAs(asked, 'multipart') : policy.body === 'json' ? readAs(asked, 'json') : null
-  return wished ?? { mode: 'bytes', parts: [asked.body] }
+/** A policy as it is applied. */
+interface Plan { readonly version: Version, readonly bits: number, readonly body: FingerprintBody, readonly parameters: Parameters | null }
+
+const PARAMETERS_FROM = 0x4000
+const PARAMETERS_DIGEST_MASK = 0x3fff
+
+const PLANS: Readonly<Record<Version, WeakMap<FingerprintPolicy, Plan>>> = { 1: new WeakMap(), 2: new WeakMap() }
+
+/** Once for each policy. */
+function planOf (policy: FingerprintPolicy, rules: Rules): Plan {
+  const version = versionOf(policy, rules)
+  const known = PLANS[version].get(policy)
+  if (known !== undefined) return known
+  const plan = makePlan(policy, version)
+  PLANS[version].set(policy, plan)
+  return plan
 }
 
-const NO_BODY: Reading = { mode: 'none', parts: [] }
-
-function readAs (asked: Asked, mode: Mode): Reading | null {
-  switch (mode) {
-    case 'none': return NO_BODY
-    case 'bytes': return { mode, parts: [asked.body] }
-    case 'multipart': {
-      const parts = multipartParts(asked.contentType, asked.body)
-      return parts === null ? null : { mode, parts }
-    }
-    case 'json': {
-      const text = isJson(mediaType(asked.contentType)) ? canonicalJson(asked.body) : null
-      return text === null ? null : { mode, parts: [text] }
-    }
-  }
+/** No gateway of an earlier release serves a policy that says one of these: its file would not be read. */
+function versionOf ({ query, ignore, only, headers }: FingerprintPolicy, rules: Rules): Version {
+  return query === undefined && ignore === undefined && only === undefined && headers === undefined ? rules : 2
 }
 
-/** type/subtype in lower case, without parameters: charset spelling and multipart boundaries differ between retries. */
-function mediaType (contentType: string | null): string {
-  return contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+function makePlan (policy: FingerprintPolicy, version: Version): Plan {
+  const { of, query, ignore, only, headers } = policy
+  const parts = of.reduce((bits, part) => part === 'body' ? bits : bits | BITS[part], 0)
+  const bits = (query === 'unordered' && of.includes('target') ? parts | BITS.unordered : parts) & BITS_OF[version]
+  const body = of.includes('body') ? policy.body : 'none'
+  if (ignore === undefined && only === undefined && headers === undefined) return { version, bits, body, parameters: null }
+  const [ignored, compared, fields] = [ignore, only, headers].map(names => Array.from(new Set(names)).sort())
+  const text = JSON.stringify({ version, bits, body, ignore: ignored, only: compared, headers: fields })
+  const alg = PARAMETERS_FROM | (hash('sha256', text, 'buffer').readUInt16BE() & PARAMETERS_DIGEST_MASK)
+  return { version, bits, body, parameters: { alg, text, members: membersOf(ignored, compared), headers: fields ?? [] } }
 }
 
-function isJson (type: string): boolean {
-  return type === 'application/json' || type.endsWith('+json')
+function membersOf (ignored: readonly string[] = [], compared: readonly string[] = []): Members {
+  const pointers = (written: readonly string[]) => written.map(text => readPointer(text) ?? [])
+  if (compared.length > 0) return { kind: 'only', pointers: pointers(compared) }
+  return ignored.length === 0 ? null : { kind: 'ignore', tree: pointerTree(pointers(ignored)) }
 }
 
-// ---------------------------------------------------------------- the digest
+// ---------------------------------------------------------------- the parts
 
 const DOMAIN = 'onceway:fingerprint'
+type Framed = Array<string | Buffer>
 
-function digest (asked: Asked, alg: number, reading: Reading): Buffer {
-  const framed: Array<string | Buffer> = [DOMAIN, String(alg)]
-  if ((alg & PART_BITS.method) !== 0) framed.push(asked.method)
-  if ((alg & PART_BITS.target) !== 0) framed.push(originForm(asked.target))
-  if ((alg & PART_BITS.mediaType) !== 0) framed.push(asked.contentType === null ? 'absent' : 'present', mediaType(asked.contentType))
+/** What is looked at in the head. `fields` null: version 1, which looks at nothing but the media type. */
+interface Head { readonly contentType: string | null, readonly fields: ComparedHead | null }
+
+function headOf ({ rawHeaders }: Asked, version: Version): Head {
+  if (version === 1) return { contentType: headerValue(rawHeaders, 'content-type'), fields: null }
+  const fields = comparedHead(rawHeaders)
+  return { contentType: fields.contentType, fields }
+}
+
+function digest (asked: Asked, alg: number, head: Head, bits: number, reading: Reading): Buffer {
+  const framed: Framed = [DOMAIN, String(alg)]
+  pushParts(framed, asked, head, bits, reading.mode)
   framed.push(...reading.parts)
   return framedDigest(framed)
+}
+
+function pushParts (framed: Framed, asked: Asked, { contentType, fields }: Head, bits: number, mode: Mode): void {
+  if (fields === null) pushPartsOfOne(framed, asked, contentType, bits)
+  else pushPartsOfTwo(framed, asked, fields, bits, mode)
+}
+
+/** Version 1. Rows of it are compared for as long as there are any. */
+function pushPartsOfOne (framed: Framed, { method, target }: Asked, contentType: string | null, bits: number): void {
+  if ((bits & BITS.method) !== 0) framed.push(method)
+  if ((bits & BITS.target) !== 0) framed.push(originForm(target))
+  if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', mediaType(contentType))
+}
+
+function pushPartsOfTwo (framed: Framed, { method, target }: Asked, { contentType, host, overriding, semantics }: ComparedHead, bits: number, mode: Mode): void {
+  if ((bits & BITS.method) !== 0) {
+    framed.push(method)
+    pushLines(framed, overriding)
+  }
+  if ((bits & BITS.target) !== 0) pushTarget(framed, originForm(target), (bits & BITS.unordered) !== 0)
+  // Compared byte for byte, a body with the same bytes has another meaning under another boundary.
+  if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', contentType === null ? '' : comparedMediaType(contentType, mode === 'bytes'))
+  if ((bits & BITS.host) !== 0) pushHost(framed, authorityOf(target) ?? host)
+  if ((bits & BITS.semantics) !== 0) pushLines(framed, semantics)
+}
+
+/** Behind their number, so that no line can be taken for what follows. */
+function pushLines (framed: Framed, lines: readonly ComparedLine[]): void {
+  framed.push(String(lines.length))
+  for (const { name, value } of lines) framed.push(name, value)
+}
+
+function pushTarget (framed: Framed, target: string, unordered: boolean): void {
+  const query = unordered ? queryOf(target) : null
+  if (query === null) {
+    framed.push(target)
+    return
+  }
+  const pairs = unorderedPairs(query)
+  framed.push(target.slice(0, target.length - query.length), String(pairs.length), ...pairs)
+}
+
+/** (RFC 9112 3.2.2: the target's own host wins over Host.) */
+function pushHost (framed: Framed, host: string | null): void {
+  framed.push(host === null ? '' : comparedHost(host))
+}
+
+/** Each field's lines behind their number: none differs from an empty one. */
+function pushHeaders (framed: Framed, rawHeaders: RawHeaders, names: readonly string[]): void {
+  for (const name of names) {
+    const lines = headerLines(rawHeaders, name)
+    framed.push(String(lines.length), ...lines)
+  }
 }

@@ -2,8 +2,12 @@
  * A request's header fields on their way to the upstream, guarded or passed through: what is removed on every path, what
  * the gateway adds. Never lets a field through that claims to be the gateway's, and never changes another's value.
  */
-import { connectionListed, HOP_BY_HOP, isForwarded, isOurs, isProtected, plainName } from './fields.ts'
+import { isLookAlike, rulesOfKey } from './deciding.ts'
+import type { FieldRules } from './deciding.ts'
+import { CARRIERS_DECIDE, connectionListed, HOP_BY_HOP, isForwarded, isOurs, plainName, USUAL_KEY_HEADER } from './fields.ts'
+import type { VerifyPolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
+import { verifiedField } from './signature.ts'
 
 /** Where the request came from, as the connection shows it. */
 export interface Forwarded {
@@ -20,6 +24,8 @@ export interface PassthroughAdditions {
   readonly requestId: string
   readonly forwarded: Forwarded
   readonly host: 'upstream' | 'preserve'
+  /** What decides where this request goes. Absent: what everybody knows to decide. */
+  readonly rules?: FieldRules
   /** Static fields of the upstream; replace the client's of the same name. */
   readonly extra: ReadonlyArray<readonly [name: string, value: string]>
 }
@@ -29,6 +35,8 @@ export interface GuardedAdditions extends PassthroughAdditions {
   readonly record: { readonly id: string, readonly attempt: number | null } | null
   /** Mode drop: it went through before. */
   readonly duplicate?: boolean
+  /** Its signature was good: under this scheme. */
+  readonly verified?: VerifyPolicy | null
   /** Lower case. */
   readonly keyHeader: string
   readonly forwardKey: boolean
@@ -41,19 +49,23 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set(['expect', 'content-length', 
 
 /** A guarded request's fields as a flat list for undici: the client's in their order, then the gateway's. */
 export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): string[] {
+  const { rules = rulesOfKey(add.keyHeader) } = add
   const listed = connectionListed(raw)
   const sent: string[] = []
-  const trail = new Trail(add)
+  const trail = new Trail(add, rules)
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = raw[at] ?? ''
     const value = raw[at + 1] ?? ''
     const lower = name.toLowerCase()
-    if (trail.takes(lower, value) || listed.has(lower) || isRemoved(lower, add)) continue
+    const plain = plainName(lower)
+    if (trail.takes(lower, plain, value) || isRemoved(lower, plain, add, rules)) continue
+    if (listed.has(lower) && !rules.kept.has(lower)) continue
     if (lower === 'host' ? add.host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
   }
   if (add.record !== null) sent.push('Onceway-Key', add.record.id)
   if (add.record?.attempt != null) sent.push('Idempotency-Attempt', String(add.record.attempt))
   if (add.duplicate === true) sent.push('Onceway-Duplicate', 'true')
+  if (add.verified != null) sent.push(...verifiedField(add.verified))
   // What comes is kept and replayed as it is, to clients that may not know the coding the first one asked for.
   if (!trail.replaces('accept-encoding')) sent.push('Accept-Encoding', 'identity')
   for (const [name, value] of trail.fields()) sent.push(name, value)
@@ -61,18 +73,17 @@ export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): 
 }
 
 /** Removed from a guarded request: connection fields, what claims to be ours, look-alikes, the key where it is not to be forwarded. */
-function isRemoved (lower: string, add: GuardedAdditions): boolean {
-  const plain = plainName(lower)
-  if (HOP_BY_HOP.has(lower) || isOurs(plain)) return true
-  if (lower === add.keyHeader) return !add.forwardKey
-  return lower !== plain && (isProtected(plain, add.keyHeader) || HOP_BY_HOP.has(plain))
+function isRemoved (lower: string, plain: string, { keyHeader, forwardKey }: GuardedAdditions, rules: FieldRules): boolean {
+  if (isOurs(plain) || isLookAlike(lower, plain, rules)) return true
+  if (lower === keyHeader) return !forwardKey
+  return HOP_BY_HOP.has(lower) && !rules.kept.has(lower)
 }
 
 export type HeaderRecord = Record<string, string | string[] | undefined>
 
 /** The library that streams reads `connection`, `upgrade`, `transfer-encoding` itself; these it would pass on. */
 const NOT_STREAMED: ReadonlySet<string> = new Set([
-  'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer', 'http2-settings', 'expect'
+  'keep-alive', 'proxy-connection', 'proxy-authenticate', 'te', 'trailer', 'http2-settings', 'expect'
 ])
 
 /**
@@ -80,11 +91,14 @@ const NOT_STREAMED: ReadonlySet<string> = new Set([
  * already; `host: preserve` puts the client's back.
  */
 export function passthroughRequestHeaders (headers: HeaderRecord, add: PassthroughAdditions): HeaderRecord {
+  const { rules = rulesOfKey(USUAL_KEY_HEADER) } = add
   const sent: Array<[string, string | string[] | undefined]> = []
-  const trail = new Trail(add)
+  const trail = new Trail(add, rules)
   for (const [lower, value] of Object.entries(headers)) {
-    if (value === undefined || isOurs(plainName(lower)) || NOT_STREAMED.has(lower)) continue
-    if (!trail.takes(lower, Array.isArray(value) ? value.join(', ') : value)) sent.push([lower, value])
+    if (value === undefined || NOT_STREAMED.has(lower)) continue
+    const plain = plainName(lower)
+    if (isOurs(plain) || isLookAlike(lower, plain, rules)) continue
+    if (!trail.takes(lower, plain, Array.isArray(value) ? value.join(', ') : value)) sent.push([lower, value])
   }
   if (add.host === 'preserve' && add.forwarded.host !== null) sent.push(['host', add.forwarded.host])
   for (const [name, value] of trail.fields()) sent.push([name.toLowerCase(), value])
@@ -95,22 +109,30 @@ export function passthroughRequestHeaders (headers: HeaderRecord, add: Passthrou
 /** Via, X-Forwarded-*, X-Request-Id and the static fields: what was there is taken in, what is to be sent comes out. */
 class Trail {
   private readonly add: PassthroughAdditions
+  private readonly rules: FieldRules
   private readonly static: StaticFields
   private readonly came = new Map<string, string>()
+  /** Of the client's, which decided: passed on by the copying. */
+  private hasRequestId = false
 
-  constructor (add: PassthroughAdditions) {
+  constructor (add: PassthroughAdditions, rules: FieldRules) {
     this.add = add
+    this.rules = rules
     this.static = add.extra.length === 0 ? NO_FIELDS : staticFields(add.extra)
   }
 
   replaces (lower: string): boolean {
-    return this.static.has(lower)
+    return this.static.plain.has(lower)
   }
 
   /** true: the field is not to be copied; it is replaced, dropped, or comes back in {@link fields}. */
-  takes (lower: string, value: string): boolean {
-    if (this.static.has(lower) || lower === 'x-request-id') return true
-    const plain = plainName(lower)
+  takes (lower: string, plain: string, value: string): boolean {
+    // Beside a field of the operator's a look-alike of it would be the client's word for his.
+    if (this.static.plain.size > 0 && this.static.plain.has(plain)) return true
+    if (lower === 'x-request-id') {
+      this.hasRequestId = this.rules.kept.has(lower)
+      return !this.hasRequestId
+    }
     if (isForwarded(plain) && (!this.add.forwarded.trusted || plain !== lower)) return true
     if (!APPENDED.has(lower)) return false
     const before = this.came.get(lower)
@@ -125,12 +147,12 @@ class Trail {
       ['X-Forwarded-For', this.appended('x-forwarded-for', forwarded.for)],
       ['X-Forwarded-Proto', this.came.get('x-forwarded-proto') ?? forwarded.proto],
       ['X-Forwarded-Host', this.came.get('x-forwarded-host') ?? forwarded.host],
-      ['X-Request-Id', requestId]
+      ['X-Request-Id', this.hasRequestId ? null : requestId]
     ]
     for (const [name, value] of ours) {
-      if (value !== null && !this.static.has(name.toLowerCase())) yield [name, value]
+      if (value !== null && !this.replaces(name.toLowerCase())) yield [name, value]
     }
-    yield * this.static.values()
+    yield * this.static.fields
   }
 
   private appended (lower: string, value: string): string {
@@ -139,14 +161,16 @@ class Trail {
   }
 }
 
-type StaticFields = ReadonlyMap<string, readonly [name: string, value: string]>
+interface StaticFields { readonly plain: ReadonlySet<string>, readonly fields: ReadonlyArray<readonly [name: string, value: string]> }
 
-const NO_FIELDS: StaticFields = new Map()
+const NO_FIELDS: StaticFields = { plain: new Set(), fields: [] }
 
 function staticFields (extra: PassthroughAdditions['extra']): StaticFields {
-  return new Map(extra
-    .filter(([name]) => !isOurs(plainName(name)) && !HOP_BY_HOP.has(name.toLowerCase()) && name.toLowerCase() !== 'content-length')
-    .map((field) => [field[0].toLowerCase(), field]))
+  const sent = extra.filter(([name]) => !isOurs(plainName(name)) && !NEVER_STATIC.has(name.toLowerCase()))
+  const fields = [...new Map(sent.map(field => [field[0].toLowerCase(), field])).values()]
+  return { plain: new Set(fields.map(([name]) => plainName(name))), fields }
 }
+
+const NEVER_STATIC: ReadonlySet<string> = new Set(['content-length', ...[...HOP_BY_HOP].filter(name => !CARRIERS_DECIDE.has(name))])
 
 const APPENDED: ReadonlySet<string> = new Set(['via', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'])

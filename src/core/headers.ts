@@ -3,7 +3,7 @@
  * kept, what a replay shows. Order and repetition always survive. The request's way to the upstream is forwarding.ts.
  * Never parses a body and never decides a disposition.
  */
-import { connectionListed, HOP_BY_HOP, isProtected, plainName } from './fields.ts'
+import { connectionListed, HOP_BY_HOP, isNeverListed, plainName } from './fields.ts'
 import { headerLines } from './lines.ts'
 import type { KeepPolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
@@ -21,7 +21,7 @@ export function requestRefusal (rawHeaders: RawHeaders, keyHeader: string): stri
   const twice = firstTwice(rawHeaders)
   if (twice !== null) return `The request has more than one ${twice} header line.`
   for (const name of connectionListed(rawHeaders)) {
-    if (isProtected(plainName(name), keyHeader)) return 'The Connection header names a field that may not be removed on the way.'
+    if (isNeverListed(plainName(name), keyHeader)) return 'The Connection header names a field that may not be removed on the way.'
   }
   return framingRefusal(rawHeaders)
 }
@@ -64,11 +64,14 @@ export function answerHeaders (raw: RawHeaders): string[] {
   return without(raw, (name) => HOP_BY_HOP.has(name) || listed.has(name) || name === 'content-length' || OUR_ANSWER_FIELDS.has(name))
 }
 
-/** True of one exchange and not of another (protocol.md §8): the time, the session, the challenge, the quota, the trace. */
+/**
+ * True of one exchange and not of another (protocol.md §8): the time, the session, the challenge, the quota, the trace. A
+ * Request-Id is none of these: it names what the upstream did, and by it its people find that.
+ */
 const NOT_KEPT: ReadonlySet<string> = new Set([
   'date', 'age', 'via', 'alt-svc', 'warning', 'retry-after', 'server-timing', 'clear-site-data',
   'set-cookie', 'set-cookie2', 'www-authenticate', 'authentication-info', 'proxy-authentication-info',
-  'traceparent', 'tracestate', 'traceresponse', 'b3', 'x-request-id', 'request-id', 'x-correlation-id', 'x-trace-id',
+  'traceparent', 'tracestate', 'traceresponse', 'b3', 'x-request-id', 'x-correlation-id', 'x-trace-id',
   'x-amzn-trace-id', 'x-amzn-requestid', 'x-cloud-trace-context', 'x-envoy-upstream-service-time', 'x-runtime', 'x-response-time',
   'cf-ray', 'nel', 'report-to'
 ])

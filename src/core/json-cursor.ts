@@ -46,6 +46,13 @@ export class JsonCursor {
     if (this.at !== this.text.length) throw new NoJson()
   }
 
+  /** One value with the space around it, which nobody looks at. */
+  value (): void {
+    this.#space()
+    this.skip()
+    this.#space()
+  }
+
   /** The character at which a value begins. */
   peek (): string {
     return this.text.charAt(this.at)

@@ -28,6 +28,15 @@ export function readPointer (text: string): Pointer | null {
   return tokens.length > TOKENS_MAX ? null : tokens
 }
 
+/** Places in a document, step by step. `here`: one of the pointers ends. */
+export interface PointerTree { readonly here: boolean, readonly below: ReadonlyMap<string, PointerTree> }
+
+export function pointerTree (pointers: readonly Pointer[]): PointerTree {
+  const steps = new Set(pointers.flatMap(([first]) => first === undefined ? [] : [first]))
+  const behind = (step: string) => pointers.filter(([first]) => first === step).map(pointer => pointer.slice(1))
+  return { here: pointers.some(({ length }) => length === 0), below: new Map(Array.from(steps, step => [step, pointerTree(behind(step))])) }
+}
+
 /** A body that was not looked into; `why`: the rest of a sentence that begins with it. */
 export interface Unread { readonly kind: 'unread', readonly why: string }
 

@@ -4,6 +4,7 @@
  */
 import { canonicalJson } from './canonical-json.ts'
 import { framedDigest } from './digest.ts'
+import { spelledName } from './fields.ts'
 import { findValues } from './json-pointer.ts'
 import type { Pointer } from './json-pointer.ts'
 import { parseKey } from './key.ts'
@@ -29,12 +30,14 @@ export interface Preset {
   readonly keys: readonly PresetKey[]
   /** For a route that says none: as it is written there. */
   readonly scope: string | readonly string[]
-  /** For a route that says none. `target`: method and target; a delivery's body may differ from the last one's. */
+  /** For a route that says none. `target`: method, target and host; a delivery's body may differ from the last one's. */
   readonly fingerprint: 'profile' | 'target'
   /** The status of a key that was used for something else, where the sender has one of its own. */
   readonly mismatchStatus?: number
   /** What is not to be guarded though it comes on this route, and why, in a word for the metric. */
   readonly passes?: {
+    /** Header fields that `ofHead` reads, in lower case. */
+    readonly headers: readonly string[]
     readonly ofHead?: (keyed: Keyed) => string | null
     readonly ofBody?: { readonly pointers: readonly Pointer[], readonly why: (values: Values, keyed: Keyed) => string | null }
   }
@@ -119,6 +122,11 @@ export function headersRead (source: KeySource | OwnKey): readonly string[] {
     case 'hash':
     case 'query': return []
   }
+}
+
+/** Header fields that say whether a request is guarded at all, in lower case. */
+export function headersPassing (source: KeySource): readonly string[] {
+  return source.kind === 'preset' ? source.preset.passes?.headers ?? [] : []
 }
 
 /** Some of its keys are in bodies, so that each of several events in one request may have its own. */
@@ -221,6 +229,31 @@ function fromContent (of: Extract<KeySource, { kind: 'hash' }>['of'], body: Buff
 function lazily<Value> (make: () => Value): () => Value {
   let made: { readonly value: Value } | null = null
   return () => (made ??= { value: make() }).value
+}
+
+/** For the client of a route that requires a key: where it has looked for one, by the names that the route gives, and never a value. */
+export function noKeyDetail (sources: readonly KeySource[], found: Extract<SourcedKey, { kind: 'absent' | 'missing' }>): string {
+  if (found.kind === 'absent') return `The request has no ${sources.flatMap(placesOf).join(' and no ')}.`
+  // Whoever left out what the key is made of may have meant to send it otherwise.
+  const places = sources.filter(({ kind }) => kind === 'header' || kind === 'query').flatMap(placesOf)
+  return places.length === 0 ? found.detail : `${found.detail} The request has no ${places.join(' and no ')} either.`
+}
+
+function placesOf (source: KeySource): readonly string[] {
+  switch (source.kind) {
+    case 'header': return [`${spelledName(source.name)} header`]
+    case 'query': return [`${source.name} in its query`]
+    case 'preset': return presetPlaces(source.preset)
+    case 'json':
+    case 'template':
+    case 'hash': return [`key from ${keySourceText(source)}`]
+  }
+}
+
+/** The first field of each of its keys is the one without which it is none of this sender's. */
+function presetPlaces ({ name, keys }: Preset): readonly string[] {
+  const headers = keys.flatMap(key => headersRead(key).slice(0, 1))
+  return headers.length === 0 ? [`key from ${name}`] : headers.map(header => `${spelledName(header)} header (${name})`)
 }
 
 /** As it is written in the configuration. */

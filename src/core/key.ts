@@ -2,9 +2,10 @@
  * The client's key, out of the raw header lines. The quoted form (a structured-field string, as the IETF draft asks) and
  * the bare form (what every SDK sends) mean the same key. Never repairs a malformed key and never echoes one.
  */
+import { spelledName } from './fields.ts'
 import type { KeyPolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
-import { headerLines } from './lines.ts'
+import { headerLines, trimOws } from './lines.ts'
 
 export type KeyResult =
   | { readonly kind: 'key', readonly key: string }
@@ -23,11 +24,11 @@ export function parseKey (rawHeaders: RawHeaders, policy: KeyHeader): KeyResult 
   const lines = headerLines(rawHeaders, policy.header)
   const line = lines[0]
   if (line === undefined) return { kind: 'absent' }
-  if (lines.length > 1) return invalid(`The request has ${lines.length} ${policy.header} header lines; send exactly one.`)
+  if (lines.length > 1) return invalid(`The request has ${lines.length} ${spelledName(policy.header)} header lines; send exactly one.`)
   const value = trimOws(line)
-  if (value === '') return invalid(`The ${policy.header} header is empty.`)
+  if (value === '') return invalid(`The ${spelledName(policy.header)} header is empty.`)
   if (value.startsWith('"')) return bounded(parseQuoted(value), policy, QUOTED_ADVICE)
-  if (policy.syntax === 'strict') return invalid(`This route takes ${policy.header} only as a quoted structured-field string.`)
+  if (policy.syntax === 'strict') return invalid(`This route takes ${spelledName(policy.header)} only as a quoted structured-field string.`)
   return bounded(BARE.test(value) ? value : null, policy, BARE_ADVICE)
 }
 
@@ -36,27 +37,14 @@ const BARE_ADVICE = 'is not a key: use printable ASCII without spaces.'
 const QUOTED_ADVICE = 'starts with a quotation mark and is not a structured-field string (RFC 9651).'
 
 function bounded (key: string | null, policy: KeyHeader, advice: string): KeyResult {
-  if (key === null) return invalid(`The ${policy.header} header ${advice}`)
-  if (key === '') return invalid(`The ${policy.header} header holds an empty string.`)
-  if (key.length > KEY_CHARS_MAX) return invalid(`The ${policy.header} header is longer than ${KEY_CHARS_MAX} characters.`)
+  if (key === null) return invalid(`The ${spelledName(policy.header)} header ${advice}`)
+  if (key === '') return invalid(`The ${spelledName(policy.header)} header holds an empty string.`)
+  if (key.length > KEY_CHARS_MAX) return invalid(`The ${spelledName(policy.header)} header is longer than ${KEY_CHARS_MAX} characters.`)
   return { kind: 'key', key }
 }
 
 function invalid (detail: string): KeyResult {
   return { kind: 'invalid', detail }
-}
-
-/** Optional whitespace around a field value is a space or a tab (RFC 9110 5.6.3), nothing else that trim() would take. */
-function trimOws (value: string): string {
-  let start = 0
-  let end = value.length
-  while (start < end && isOws(value.charCodeAt(start))) start++
-  while (end > start && isOws(value.charCodeAt(end - 1))) end--
-  return value.slice(start, end)
-}
-
-function isOws (code: number): boolean {
-  return code === 0x20 || code === 0x09
 }
 
 /** sf-string (RFC 9651 4.2.5), then parameters, then the end. Returns the decoded string or null. */

@@ -31,6 +31,22 @@ export function * pairs (raw: RawHeaders): Generator<[name: string, value: strin
   for (let at = 0; at + 1 < raw.length; at += 2) yield [raw[at] ?? '', raw[at + 1] ?? '']
 }
 
+/**
+ * Optional whitespace around a field value is a space or a tab (RFC 9110 5.6.3), nothing else that trim() would take: a byte
+ * 0xA0 is half of a letter, and part of whatever secret it stands in.
+ */
+export function trimOws (value: string): string {
+  let start = 0
+  let end = value.length
+  while (start < end && isOws(value.charCodeAt(start))) start++
+  while (end > start && isOws(value.charCodeAt(end - 1))) end--
+  return value.slice(start, end)
+}
+
+function isOws (code: number): boolean {
+  return code === 0x20 || code === 0x09
+}
+
 /** The list without these fields. */
 export function withoutFields (raw: RawHeaders, names: readonly string[]): string[] {
   const lower = new Set(names.map(name => name.toLowerCase()))
@@ -48,4 +64,9 @@ export function originForm (target: string): string {
   return rest.startsWith('/') ? rest : `/${rest}`
 }
 
-const ABSOLUTE = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/[^/?#]*/
+/** The host that such a target is written with; null: it has none. */
+export function authorityOf (target: string): string | null {
+  return target.startsWith('/') ? null : ABSOLUTE.exec(target)?.[1] ?? null
+}
+
+const ABSOLUTE = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/([^/?#]*)/

@@ -2,6 +2,7 @@
  * The nouns of the inbox: a message is a request that was accepted and is delivered later, until it is done. Shapes only;
  * what becomes of a delivery is decided in delivery.ts, what a store guarantees stands in ports.ts.
  */
+import type { Identity } from './identity.ts'
 import type { About, Answer, Fingerprint, RawHeaders, Token } from './record.ts'
 
 /**
@@ -19,12 +20,10 @@ export interface StoredRequest {
   readonly body: Buffer
 }
 
-/** What an acceptance writes. */
-export interface NewMessage {
-  /** The record's id: of route, scope and key. */
-  readonly id: Buffer
+/** What an acceptance writes. Its id is the record's. Under a claim, which has looked already, `scheme` and `earlierId` are not tested. */
+export interface NewMessage extends Identity {
   readonly fingerprint: Fingerprint
-  /** SHA-256 of whose message it is: nobody else is told how it stands. 32 bytes. */
+  /** A digest (identity.ts) of whose message it is: nobody else is told how it stands. 32 bytes. */
   readonly scopeHash: Buffer
   /** SHA-256 of route and group, in whose order it is delivered; null: in none. */
   readonly group: Buffer | null

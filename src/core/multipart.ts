@@ -3,6 +3,7 @@
  * request. Strict on purpose: a body with anything outside its parts, or with a boundary that another reader could find
  * elsewhere, has no parts here and is compared byte for byte. Never decodes a part.
  */
+import { parametersOf } from './media-type.ts'
 
 /** RFC 2046 5.1.1. */
 const BOUNDARY_CHARS_MAX = 70
@@ -46,8 +47,6 @@ function endsAt (body: Buffer, at: number): boolean {
 }
 
 const FORM_DATA = /^\s*multipart\/form-data\s*(?=;|$)/i
-/** One parameter with its separator. Each alternative is read in one pass. */
-const PARAMETER = /[ \t]*;[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)=(?:"((?:[^"\\]|\\.)*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*/y
 /** bchars of RFC 2046, where a space may not be the last. */
 const BOUNDARY = /^[A-Za-z0-9'()+_,./:=? -]*[A-Za-z0-9'()+_,./:=?-]$/
 
@@ -55,14 +54,7 @@ const BOUNDARY = /^[A-Za-z0-9'()+_,./:=? -]*[A-Za-z0-9'()+_,./:=?-]$/
 function boundaryOf (contentType: string): string | null {
   const type = FORM_DATA.exec(contentType)
   if (type === null) return null
-  let boundary: string | null = null
-  for (let at = type[0].length; at < contentType.length; at = PARAMETER.lastIndex) {
-    PARAMETER.lastIndex = at
-    const match = PARAMETER.exec(contentType)
-    if (match === null) return null
-    if (match[1]?.toLowerCase() !== 'boundary') continue
-    if (boundary !== null) return null
-    boundary = match[2]?.replace(/\\(.)/g, '$1') ?? match[3] ?? ''
-  }
-  return boundary !== null && boundary.length <= BOUNDARY_CHARS_MAX && BOUNDARY.test(boundary) ? boundary : null
+  const [boundary, ...others] = (parametersOf(contentType, type[0].length) ?? []).flatMap(([name, value]) => name === 'boundary' ? [value] : [])
+  if (boundary === undefined || others.length > 0) return null
+  return boundary.length <= BOUNDARY_CHARS_MAX && BOUNDARY.test(boundary) ? boundary : null
 }

@@ -11,21 +11,27 @@ export type Profile = 'api' | 'relay'
 /** What becomes of an answer: kept and replayed; not kept, the key is free again; not known (it comes from a hop). */
 export type Disposition = 'keep' | 'release' | 'unknown'
 export type UnknownPolicy = 'hold' | 'retry' | 'probe'
-export type FingerprintPart = 'method' | 'target' | 'mediaType' | 'body'
+export type FingerprintPart = 'method' | 'target' | 'host' | 'mediaType' | 'semantics' | 'body'
 export type FingerprintBody = 'auto' | 'bytes' | 'json' | 'none'
 
+/**
+ * Whose credential it is. `anonymous`: a caller without any is served, all of them in one scope. `cookies`: what a Cookie or a
+ * client certificate means by the first rules where there is nothing else; 'ignore' only where `scope: public` says so.
+ */
+export interface CredentialPolicy { readonly kind: 'credential', readonly anonymous: boolean, readonly cookies: 'refuse' | 'ignore' }
+
+/** `optional`: where it is absent, that is a value too. */
 export type ScopePart =
-  | { readonly kind: 'header', readonly name: string }
-  | { readonly kind: 'cookie', readonly name: string }
-  | { readonly kind: 'jwt', readonly claim: string }
+  | { readonly kind: 'header', readonly name: string, readonly optional?: true }
+  | { readonly kind: 'cookie', readonly name: string, readonly optional?: true }
+  | { readonly kind: 'jwt', readonly claim: string, readonly optional?: true }
   | { readonly kind: 'const', readonly value: string }
+  /** The one that the client asked for. */
+  | { readonly kind: 'host' }
+  | CredentialPolicy
 
 export type ScopePolicy =
-  /**
-   * Whose credential it is. `anonymous`: a caller without any is served, all of them in one scope. `cookies`: what a
-   * Cookie or a client certificate means where there is nothing else; 'ignore' only where `scope: public` says so.
-   */
-  | { readonly kind: 'credential', readonly anonymous: boolean, readonly cookies: 'refuse' | 'ignore' }
+  | CredentialPolicy
   | { readonly kind: 'parts', readonly parts: readonly ScopePart[] }
 
 export interface JwtPolicy {
@@ -50,6 +56,13 @@ export interface KeyPolicy {
 export interface FingerprintPolicy {
   readonly of: readonly FingerprintPart[]
   readonly body: FingerprintBody
+  /** Absent: the query counts as it came. */
+  readonly query?: 'unordered'
+  /** JSON pointers to members that are left out of a body, or (one of the two) to those that alone are compared. With body `json`. */
+  readonly ignore?: readonly string[]
+  readonly only?: readonly string[]
+  /** Lower-case names of header fields whose lines are compared too. */
+  readonly headers?: readonly string[]
 }
 
 export interface KeepPolicy {
@@ -89,7 +102,6 @@ export interface InboxPolicy {
   /** Messages, and bytes of requests, that may be waiting on this route; beyond: 503 before the commit. */
   readonly depthMax: number
   readonly bytesMax: number
-  readonly verify: VerifyPolicy | null
   /** Of a request that holds several events: each becomes a message, or none is accepted. */
   readonly batch: 'refuse' | 'split'
 }
@@ -136,6 +148,11 @@ export interface IdempotencyPolicy {
   readonly key: KeyPolicy
   readonly scope: ScopePolicy
   readonly jwt: JwtPolicy | null
+  /**
+   * Who authorises a replay where callers sign: their signature is verified with every request, or (by-key-id) nobody, and
+   * a key id is a name like any other. null: nothing is said of it.
+   */
+  readonly verify: VerifyPolicy | 'by-key-id' | null
   /** How the gateway's own keys are known, where no others are taken; null: any key is. */
   readonly issued: IssuedKeysPolicy | null
   readonly fingerprint: FingerprintPolicy

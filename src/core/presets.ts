@@ -27,11 +27,11 @@ const ROWS: readonly Preset[] = [
   { name: 'gitlab', keys: [{ kind: 'header', name: 'idempotency-key' }], ...EVENT },
   // With more than one subscription the same event comes once for each topic.
   { name: 'shopify', keys: [ofHeaders('x-shopify-event-id', 'x-shopify-topic')], ...EVENT },
-  { name: 'sns', keys: [ofHeaders('x-amz-sns-message-id')], ...EVENT, scope: ['header:x-amz-sns-subscription-arn'], passes: { ofHead: snsControl } },
+  { name: 'sns', keys: [ofHeaders('x-amz-sns-message-id')], ...EVENT, scope: ['header:x-amz-sns-subscription-arn'], passes: { headers: ['x-amz-sns-message-type'], ofHead: snsControl } },
   { name: 'sqsd', keys: [ofHeaders('x-aws-sqsd-msgid')], ...EVENT },
   // Every subscription of a topic delivers the same message id.
   { name: 'pubsub', keys: [ofHeaders('x-goog-pubsub-message-id', 'x-goog-pubsub-subscription-name'), ofBody('/message/messageId', '/subscription')], ...EVENT },
-  { name: 'eventgrid', keys: [where(isEventGrid, ofBody('/0/id'))], ...EVENT, passes: { ofHead: eventGridControl, ofBody: eventGridBody() } },
+  { name: 'eventgrid', keys: [where(isEventGrid, ofBody('/0/id'))], ...EVENT, passes: { headers: ['aeg-event-type'], ofHead: eventGridControl, ofBody: eventGridBody() } },
   { name: 'eventbridge', keys: [ofBody('/id')], ...EVENT },
   { name: 'stripe-event', keys: [ofBody('/id')], ...EVENT },
   { name: 'square', keys: [ofBody('/idempotency_key')], ...CLIENT },

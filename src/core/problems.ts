@@ -1,10 +1,11 @@
 /**
  * Every problem that the gateway itself answers with: one table, from which the documents are generated, and the one
- * function that makes an RFC 9457 answer of a row. Never says anything about another request's payload, key or caller.
+ * function that makes an RFC 9457 answer of a row. Never says anything about another request's payload, key or caller, and
+ * repeats nothing of this one's but its id: answers end in logs, and on pages.
  */
 
 export type ProblemCode =
-  | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'signature-invalid' | 'key-reused' | 'in-flight' | 'outcome-unknown'
+  | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'token-invalid' | 'signature-invalid' | 'key-reused' | 'in-flight' | 'outcome-unknown'
   | 'answer-not-kept' | 'upstream-unreachable' | 'request-too-large' | 'request-timeout' | 'bad-request'
   | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route' | 'no-message'
   | 'upstream-timeout' | 'upstream-failed' | 'headers-too-large'
@@ -14,6 +15,8 @@ export interface ProblemContext {
   readonly status?: number
   /** Instead of the table's detail. */
   readonly detail?: string
+  /** Instead of the table's challenge. */
+  readonly challenge?: string
   readonly requestId: string
   /** `problemBaseUri`: what stands before the code in `type`. */
   readonly base: string
@@ -41,15 +44,25 @@ export function problem (code: ProblemCode, context: ProblemContext): Problem {
     code,
     instance: context.requestId,
     // The Stripe family of SDKs throws only if there is an `error`; without it a 409 counts as a result.
-    error: { type: status < 500 ? 'idempotency_error' : 'api_error', code, message: detail }
+    error: { type: errorType(code, status), code, message: detail }
   }
   return { status, headers: problemHeaders(row, context), body: Buffer.from(JSON.stringify(body)) }
+}
+
+/** About the key, whatever status a route gives them: what is right with the request is not the question. */
+const OF_THE_KEY: ReadonlySet<ProblemCode> = new Set(['key-reused', 'in-flight', 'answer-not-kept'])
+
+/** As the Stripe API has it: SDKs make their classes of it. `status`: as it is sent. */
+function errorType (code: ProblemCode, status: number): 'idempotency_error' | 'invalid_request_error' | 'api_error' {
+  if (OF_THE_KEY.has(code)) return 'idempotency_error'
+  return status < 500 ? 'invalid_request_error' : 'api_error'
 }
 
 function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
   const headers = ['Content-Type', 'application/problem+json', 'Cache-Control', 'no-store']
   // RFC 9110 15.5.2: there is no 401 without it.
-  if (row.status.api === UNAUTHORIZED) headers.push('WWW-Authenticate', 'Signature')
+  const challenge = context.challenge ?? row.challenge
+  if (challenge !== null) headers.push('WWW-Authenticate', challenge)
   const seconds = context.retryAfterSeconds ?? null
   if (seconds !== null) headers.push('Retry-After', String(seconds))
   if (context.hints !== true) return headers
@@ -57,8 +70,6 @@ function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
   headers.push('stripe-should-retry', String(row.retryable), 'x-should-retry', String(row.retryable))
   return headers
 }
-
-const UNAUTHORIZED = 401
 
 /** Retry-After where nothing is known of how long: soon, without hammering. */
 const RETRY_SOON_SECONDS = 1
@@ -75,6 +86,8 @@ export interface ProblemRow {
   readonly detail: string
   /** The same request with the same key may succeed later, and sending it again is safe. */
   readonly retryable: boolean
+  /** Of a 401: what would be an answer to it. */
+  readonly challenge: string | null
 }
 
 export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
@@ -83,7 +96,8 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'key-too-old': row(412, 'The request was first sent too long ago', 'The request was first sent longer ago than requests are remembered here, so nobody can tell whether it was done. Nothing was sent.', false),
   'scope-missing': row(400, 'Caller cannot be told apart', 'The gateway cannot tell whose idempotency key this is, so it did not use it. Send a credential, or configure the scope of this route.', false),
   'scope-unavailable': row(503, 'Caller cannot be verified now', 'The keys that verify this credential cannot be read at the moment. Nothing was sent; retry with the same key.', true),
-  'signature-invalid': row(401, 'The signature is not valid', 'The sender\'s signature is missing, wrong or out of time. Nothing was accepted.', false),
+  'token-invalid': row(401, 'The token is not valid', 'The bearer token is not valid here. Nothing was sent; retry with the same key and a valid token.', false, 'Bearer error="invalid_token"'),
+  'signature-invalid': row(401, 'The signature is not valid', 'The sender\'s signature is missing, wrong or out of time. Nothing was executed or accepted.', false, 'Signature'),
   'key-reused': row(422, 'Idempotency key was used for another request', 'This key has already been used with a different request. Use a new key for a new operation; retry with exactly the first request otherwise.', false),
   'in-flight': row([409, 503], 'The first request with this key is still running', 'The request with this key has not finished yet. Retry later with the same key to get its answer; it will not be executed twice.', true),
   'outcome-unknown': row([504, 503], 'The outcome of this request is not known', 'The request was sent, or may have been, and no complete answer came back. It is not sent again; check with the service before you use a new key.', false),
@@ -103,7 +117,7 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'headers-too-large': row(431, 'The request header is too large', 'The header fields are larger than the gateway takes. Nothing was sent.', false)
 }
 
-function row (status: number | readonly [api: number, relay: number], title: string, detail: string, retryable: boolean): ProblemRow {
+function row (status: number | readonly [api: number, relay: number], title: string, detail: string, retryable: boolean, challenge: string | null = null): ProblemRow {
   const [api, relay] = typeof status === 'number' ? [status, status] : status
-  return { status: { api, relay }, title, detail, retryable }
+  return { status: { api, relay }, title, detail, retryable, challenge }
 }

@@ -2,6 +2,7 @@
  * The nouns of the protocol as plain shapes: what a record is, who may write it, what a row looks like to somebody who
  * reads it. Shapes only; the machine that moves a record from state to state is protocol.ts.
  */
+import type { Identity } from './identity.ts'
 
 /** Bytes of a record id: SHA-256 over the length-prefixed (route, scope, key). */
 export const ID_BYTES = 32
@@ -50,8 +51,7 @@ export interface About {
 export const ABOUT_TEXT_MAX = 512
 
 /** What a claim writes. */
-export interface Claim {
-  readonly id: Buffer
+export interface Claim extends Identity {
   readonly owner: Buffer
   readonly fingerprint: Fingerprint
   readonly leaseMs: number

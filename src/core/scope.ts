@@ -4,15 +4,27 @@
  * every request that reaches it).
  */
 import { authorizationScope, parseAuthorization } from './authorization.ts'
+import { callerScope } from './caller-scope.ts'
+import type { CallerOptions } from './caller-scope.ts'
 import { framedDigest } from './digest.ts'
-import { headerLines } from './lines.ts'
-import type { ScopePart, ScopePolicy } from './policy.ts'
+import { plainName } from './fields.ts'
+import type { Forwarded } from './forwarding.ts'
+import { plainHost } from './host.ts'
+import { headerLines, pairs, trimOws } from './lines.ts'
+import type { CredentialPolicy, ScopePart, ScopePolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
+import type { Rules } from './rules.ts'
 
 export interface Caller {
   readonly rawHeaders: RawHeaders
-  /** The connection showed a client certificate. */
-  readonly clientCertificate: boolean
+  /** SHA-256 of the client certificate that the connection itself showed, as text; null: none. */
+  readonly clientCertificate: string | null
+  /** The host that was asked for, and whether the peer may say where a request comes from. */
+  readonly forwarded: Pick<Forwarded, 'host' | 'trusted'>
+}
+
+export interface ScopeOptions extends CallerOptions {
+  readonly rules: Rules
 }
 
 export type ScopeResult =
@@ -21,12 +33,20 @@ export type ScopeResult =
   /** `detail`: one or two sentences for the client, saying what to send or to configure. */
   | { readonly kind: 'missing', readonly detail: string }
 
-/** `claims`: of this request's verified token; null where there is none. Read only by `jwt:` parts. */
-export function scopeOf (caller: Caller, policy: ScopePolicy, claims: Readonly<Record<string, unknown>> | null): ScopeResult {
+/** Of this request's verified token; null where there is none. Read only by `jwt:` parts. */
+export type Claims = Readonly<Record<string, unknown>> | null
+
+export function scopeOf (caller: Caller, policy: ScopePolicy, claims: Claims, options: ScopeOptions): ScopeResult {
   switch (policy.kind) {
-    case 'credential': return credentialScope(caller, policy)
-    case 'parts': return partsScope(caller.rawHeaders, policy.parts, claims)
+    case 'credential': return credentialScope(caller, policy, options)
+    case 'parts': return policy.parts.every(isFirstPart) ? partsScope(caller.rawHeaders, policy.parts, claims, options.rules) : laterPartsScope(caller, policy.parts, claims, options)
   }
+}
+
+/** The scope in which a caller's records are where one upstream is several applications by their hosts. */
+export function scopeOnHost (scope: string, host: string | null): string {
+  const label = scope.slice(0, Math.max(0, scope.lastIndexOf(':')))
+  return `host,${label === '' ? scope : label}:${framedDigest(['host', '2', ...host === null ? [] : [plainHost(host)], scope]).toString('base64url')}`
 }
 
 /** The token of the one `Authorization: Bearer` line, exactly as it came, or null. */
@@ -37,10 +57,16 @@ export function bearerToken (rawHeaders: RawHeaders): string | null {
   return scheme === 'bearer' && credentials !== '' ? credentials : null
 }
 
+function credentialScope (caller: Caller, policy: CredentialPolicy, options: ScopeOptions): ScopeResult {
+  return options.rules === 1 ? firstCredentialScope(caller, policy) : callerScope(caller, policy, options)
+}
+
+// ---------------------------------------------------------------- by the first rules
+
 /** Every caller without a credential, where that is allowed. Ends without a digest, so that nothing else can equal it. */
 const ANONYMOUS = 'anonymous'
 
-function credentialScope (caller: Caller, policy: Extract<ScopePolicy, { kind: 'credential' }>): ScopeResult {
+function firstCredentialScope (caller: Caller, policy: CredentialPolicy): ScopeResult {
   const [line, second] = headerLines(caller.rawHeaders, 'authorization')
   if (second !== undefined) return missing('The request has two Authorization headers; send one.')
   if (line !== undefined) return authorizationScope(line)
@@ -56,7 +82,7 @@ const CONFIGURE_OTHER = 'The gateway does not know which part of it names the ca
 const CONFIGURE_NOTHING = 'The request has neither Authorization nor X-Api-Key. Send a credential, or configure the scope of this route (header:NAME, cookie:NAME, jwt:claim, or scope: public if callers without a credential may share their keys).'
 
 function otherCredential (caller: Caller): string | null {
-  if (caller.clientCertificate) return 'The only credential of this request is a client certificate.'
+  if (caller.clientCertificate !== null) return 'The only credential of this request is a client certificate.'
   return headerLines(caller.rawHeaders, 'cookie').length > 0 ? 'The only credential of this request is a Cookie.' : null
 }
 
@@ -69,57 +95,129 @@ function missing (detail: string): ScopeResult {
   return { kind: 'missing', detail }
 }
 
+// ---------------------------------------------------------------- of parts
+
+type ReadPart = Exclude<ScopePart, { readonly kind: 'host' | 'credential' }>
+
+/** One that releases with the first rules alone knew. Lists with any other have a frame of their own, under either rules. */
+function isFirstPart (part: ScopePart): part is ReadPart {
+  return part.kind !== 'host' && part.kind !== 'credential' && !isOptional(part)
+}
+
 /** All parts or nothing: a part that is absent would put callers that differ in it into one scope. */
-function partsScope (rawHeaders: RawHeaders, parts: readonly ScopePart[], claims: Readonly<Record<string, unknown>> | null): ScopeResult {
-  const labels: string[] = []
+function partsScope (rawHeaders: RawHeaders, parts: readonly ReadPart[], claims: Claims, rules: Rules): ScopeResult {
   const framed: string[] = ['parts']
   for (const part of parts) {
-    const found = partValue(rawHeaders, part, claims)
-    if (typeof found !== 'string') return missing(found.detail)
-    labels.push(labelOf(part))
-    framed.push(part.kind, nameOf(part), found)
+    const found = partValue(rawHeaders, part, claims, rules)
+    if (found.kind !== 'value') return missing(found.detail)
+    framed.push(part.kind, nameOf(part), found.value)
   }
-  return { kind: 'scope', scope: `${labels.join(',')}:${framedDigest(framed).toString('base64url')}` }
+  return { kind: 'scope', scope: partsText(parts, framed) }
 }
 
-function partValue (rawHeaders: RawHeaders, part: ScopePart, claims: Readonly<Record<string, unknown>> | null): string | { detail: string } {
+/** The same, where a part may be absent, the host, or a scope of its own. */
+function laterPartsScope (caller: Caller, parts: readonly ScopePart[], claims: Claims, options: ScopeOptions): ScopeResult {
+  const framed: string[] = ['parts-2']
+  let warning: string | undefined
+  for (const part of parts) {
+    if (part.kind === 'credential') {
+      const whose = credentialScope(caller, part, { ...options, own: () => [...options.own?.() ?? [], ...parts.flatMap(fieldOf)] })
+      if (whose.kind === 'missing') return whose
+      warning ??= whose.warning
+      framed.push(part.kind, 'value', whose.scope)
+      continue
+    }
+    const found = part.kind === 'host' ? hostValue(caller) : partValue(caller.rawHeaders, part, claims, options.rules)
+    if (found.kind === 'unfit' || (found.kind === 'absent' && !isOptional(part))) return missing(found.detail)
+    framed.push(part.kind, nameOf(part), ...found.kind === 'value' ? ['value', found.value] : ['absent'])
+  }
+  return { kind: 'scope', scope: partsText(parts, framed), ...(warning !== undefined && { warning }) }
+}
+
+/** The field that a part reads: who is named by it is not named by something that the gateway does not know. */
+function fieldOf (part: ScopePart): string[] {
+  if (part.kind === 'header') return [part.name.toLowerCase()]
+  return part.kind === 'cookie' ? ['cookie'] : []
+}
+
+function partsText (parts: readonly ScopePart[], framed: readonly string[]): string {
+  return `${parts.map(labelOf).join(',')}:${framedDigest(framed).toString('base64url')}`
+}
+
+type PartValue =
+  | { readonly kind: 'value', readonly value: string }
+  /** `unfit`: it is there, and cannot tell callers apart. `detail`: why the request cannot be served by it. */
+  | { readonly kind: 'absent' | 'unfit', readonly detail: string }
+
+function partValue (rawHeaders: RawHeaders, part: ReadPart, claims: Claims, rules: Rules): PartValue {
   switch (part.kind) {
-    case 'header': return onlyOne(headerLines(rawHeaders, part.name.toLowerCase()).map((value) => value.trim()), `${part.name} header`)
-    case 'cookie': return onlyOne(cookiesNamed(rawHeaders, part.name), `cookie ${part.name}`)
-    case 'jwt': return claimValue(claims, part.claim)
-    case 'const': return part.value
+    case 'header': return onlyOne(headerLines(rawHeaders, part.name.toLowerCase()).map(trimmedBy(rules)), `${part.name} header`, part, rules === 2 && isSpelledTwice(rawHeaders, part.name))
+    case 'cookie': return onlyOne(cookiesNamed(rawHeaders, part.name, trimmedBy(rules)), `cookie ${part.name}`, part)
+    case 'jwt': return claimValue(rawHeaders, part, claims)
+    case 'const': return { kind: 'value', value: part.value }
   }
 }
 
-/** Two values are two callers, and hops differ in which one they believe. */
-function onlyOne (values: readonly string[], what: string): string | { detail: string } {
+function hostValue ({ forwarded: { host } }: Caller): PartValue {
+  return host === null ? { kind: 'absent', detail: 'The request has no Host; this route tells callers apart by it.' } : { kind: 'value', value: plainHost(host) }
+}
+
+/** Two values are two callers, and hops differ in which one they believe. An empty value counts where the part may be absent too. */
+function onlyOne (values: readonly string[], what: string, { optional }: { readonly optional?: true }, twice = false): PartValue {
   const [value, second] = values
-  if (second !== undefined) return { detail: `The request has more than one ${what}; this route tells callers apart by it.` }
-  if (value === undefined || value === '') return { detail: `The request has no ${what}; this route tells callers apart by it.` }
-  return value
+  if (second !== undefined || twice) return { kind: 'unfit', detail: `The request has more than one ${what}; this route tells callers apart by it.` }
+  if (value === undefined || (value === '' && optional !== true)) return { kind: 'absent', detail: `The request has no ${what}; this route tells callers apart by it.` }
+  return { kind: 'value', value }
+}
+
+/** Beside it stands a field that servers may take for it: `X_Tenant` is `X-Tenant` to whatever speaks CGI. */
+function isSpelledTwice (rawHeaders: RawHeaders, name: string): boolean {
+  let lines = 0
+  const plain = plainName(name)
+  for (const [sent] of pairs(rawHeaders)) if (plainName(sent) === plain) lines++
+  return lines > 1
+}
+
+/** The first rules took away whatever JavaScript calls a space, and their scopes stay what they are. */
+function trimmedBy (rules: Rules): (value: string) => string {
+  return rules === 1 ? value => value.trim() : trimOws
 }
 
 /** Cookie values as they came, quotes included (RFC 6265 5.4 sends them so). Names are case-sensitive. */
-function cookiesNamed (rawHeaders: RawHeaders, name: string): string[] {
+function cookiesNamed (rawHeaders: RawHeaders, name: string, trimmed: (value: string) => string): string[] {
   const values: string[] = []
   for (const pair of headerLines(rawHeaders, 'cookie').flatMap((line) => line.split(';'))) {
     const equals = pair.indexOf('=')
-    if (equals >= 0 && pair.slice(0, equals).trim() === name) values.push(pair.slice(equals + 1).trim())
+    if (equals >= 0 && pair.slice(0, equals).trim() === name) values.push(trimmed(pair.slice(equals + 1)))
   }
   return values
 }
 
-/** A number and the text of that number are two values: the token says which it is. */
-function claimValue (claims: Readonly<Record<string, unknown>> | null, claim: string): string | { detail: string } {
-  if (claims === null) return { detail: 'The request has no verified bearer token; this route tells callers apart by one.' }
+/**
+ * A number and the text of that number are two values: the token says which it is. A token that cannot be verified is no absent
+ * one: its bearer is somebody.
+ */
+function claimValue (rawHeaders: RawHeaders, { claim }: Extract<ScopePart, { kind: 'jwt' }>, claims: Claims): PartValue {
+  if (claims === null) return { kind: bearerToken(rawHeaders) === null ? 'absent' : 'unfit', detail: 'The request has no verified bearer token; this route tells callers apart by one.' }
   const value = Object.hasOwn(claims, claim) ? claims[claim] : undefined
-  if (typeof value === 'string' && value !== '') return `text:${value}`
-  if (typeof value === 'number' && Number.isFinite(value)) return `number:${value}`
-  return { detail: `The bearer token has no usable claim ${claim}; this route tells callers apart by it.` }
+  if (typeof value === 'string' && value !== '') return { kind: 'value', value: `text:${value}` }
+  if (typeof value === 'number' && Number.isFinite(value)) return { kind: 'value', value: `number:${value}` }
+  return { kind: value === undefined || value === null ? 'absent' : 'unfit', detail: `The bearer token has no usable claim ${claim}; this route tells callers apart by it.` }
+}
+
+function isOptional (part: ScopePart): boolean {
+  return 'optional' in part && part.optional
 }
 
 function labelOf (part: ScopePart): string {
-  return part.kind === 'const' ? 'const' : `${part.kind}:${nameOf(part)}`
+  switch (part.kind) {
+    case 'const':
+    case 'host': return part.kind
+    case 'credential': return part.anonymous ? 'public' : 'credential'
+    case 'header':
+    case 'cookie':
+    case 'jwt': return `${part.kind}${part.optional === true ? '?' : ''}:${nameOf(part)}`
+  }
 }
 
 function nameOf (part: ScopePart): string {
@@ -127,6 +225,8 @@ function nameOf (part: ScopePart): string {
     case 'header': return part.name.toLowerCase()
     case 'cookie': return part.name
     case 'jwt': return part.claim
-    case 'const': return ''
+    case 'const':
+    case 'host':
+    case 'credential': return ''
   }
 }

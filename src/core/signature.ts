@@ -6,7 +6,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { plainName } from './fields.ts'
 import { pairs } from './lines.ts'
-import type { VerifyPolicy } from './policy.ts'
+import type { IdempotencyPolicy, VerifyPolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
 
 export type Verified =
@@ -41,6 +41,19 @@ export function verifySignature (policy: VerifyPolicy, rawHeaders: RawHeaders, b
   const index = policy.secrets.findIndex(secret => isSigned(claimed, keyOf(policy, secret), body))
   if (index === -1) return bad('wrong', 'The signature is not that of this body under a secret that is known here.')
   return { kind: 'good', secret: index === 0 ? 'current' : 'previous' }
+}
+
+/** What a route says of callers who sign: nothing (and they are refused), that their key id is taken for their name, or how they are verified. */
+export type Signing = 'refused' | 'by-key-id' | 'verified'
+
+export function signingOf (policy: Pick<IdempotencyPolicy, 'verify'>): Signing {
+  if (policy.verify === 'by-key-id') return 'by-key-id'
+  return verifierOf(policy) === null ? 'refused' : 'verified'
+}
+
+/** How signatures are verified here; null: they are not. */
+export function verifierOf ({ verify }: Pick<IdempotencyPolicy, 'verify'>): VerifyPolicy | null {
+  return typeof verify === 'object' ? verify : null
 }
 
 /** What tells the consumer that its own check has been made. A sender's own field of this name never gets here (fields.ts). */
@@ -81,6 +94,17 @@ export function isStandardSecret (secret: string): boolean {
   return secret.startsWith(WHSEC) && length >= min && length <= max
 }
 
+/** Header fields that the scheme reads, in lower case. */
+export function signatureHeaders ({ scheme, hmac }: Pick<VerifyPolicy, 'scheme' | 'hmac'>): readonly string[] {
+  switch (scheme) {
+    case 'standard-webhooks': return FAMILIES.flatMap(family => MEMBERS.map(member => `${family}-${member}`))
+    case 'stripe': return ['stripe-signature']
+    case 'github': return [GITHUB.header]
+    case 'shopify': return [SHOPIFY.header]
+    case 'hmac': return hmac === null ? [] : [hmac.header]
+  }
+}
+
 /** Is a time signed? */
 export function hasTime (scheme: VerifyPolicy['scheme']): boolean {
   return scheme === 'standard-webhooks' || scheme === 'stripe'
@@ -92,15 +116,20 @@ function claimOf (policy: VerifyPolicy, rawHeaders: RawHeaders): Claimed | Bad {
   switch (policy.scheme) {
     case 'standard-webhooks': return standardWebhooks(rawHeaders)
     case 'stripe': return stripe(rawHeaders)
-    case 'github': return ofBody(rawHeaders, { header: 'x-hub-signature-256', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' })
-    case 'shopify': return ofBody(rawHeaders, { header: 'x-shopify-hmac-sha256', algorithm: 'sha256', encoding: 'base64', prefix: '' })
+    case 'github': return ofBody(rawHeaders, GITHUB)
+    case 'shopify': return ofBody(rawHeaders, SHOPIFY)
     case 'hmac': return policy.hmac === null ? bad('wrong', 'No signature is known here.') : ofBody(rawHeaders, policy.hmac)
   }
 }
 
+const GITHUB = { header: 'x-hub-signature-256', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' } as const
+const SHOPIFY = { header: 'x-shopify-hmac-sha256', algorithm: 'sha256', encoding: 'base64', prefix: '' } as const
+const FAMILIES = ['webhook', 'svix'] as const
+const MEMBERS = ['id', 'timestamp', 'signature'] as const
+
 /** Standard Webhooks 1.0.0, and the same under Svix's names. */
 function standardWebhooks (rawHeaders: RawHeaders): Claimed | Bad {
-  const [standard, svix] = ['webhook', 'svix'].map(family => ['id', 'timestamp', 'signature'].map(member => oneLine(rawHeaders, `${family}-${member}`))) as [Line[], Line[]]
+  const [standard, svix] = FAMILIES.map(family => MEMBERS.map(member => oneLine(rawHeaders, `${family}-${member}`))) as [Line[], Line[]]
   // One set is signed: a consumer, or the key of this route, may read the other.
   if (standard.some(isThere) && svix.some(isThere) && standard.some((line, at) => line.kind !== 'line' || svix[at]?.kind !== 'line' || line.value !== svix[at].value)) {
     return bad('malformed', 'The svix- headers and the webhook- headers say different things.')

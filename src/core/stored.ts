@@ -9,6 +9,8 @@ export type SettledBy = NonNullable<Row['settledBy']>
 
 export interface Stored {
   readonly id: Buffer
+  /** Of the id. */
+  readonly scheme: number
   readonly state: RecordState | 'undecodable'
   readonly owner: Buffer
   readonly attempt: number
@@ -79,6 +81,7 @@ function askingOf ({ state, question, asked, askAtMs, absentAtMs, settledAtMs }:
 export function claimedRow (claim: Claim, attempt: number, nowMs: number): Stored {
   return {
     id: claim.id,
+    scheme: claim.scheme,
     state: 'claimed',
     owner: claim.owner,
     attempt,

@@ -4,6 +4,7 @@
  * idempotent by its id: whatever was lost on the way, the same request again finds its message.
  */
 import { isAcceptance, messageGroup, messageScope } from '../core/acceptance.ts'
+import { rulesOf } from '../core/deciding.ts'
 import { sameRequest } from '../core/fingerprint.ts'
 import { guardedRequestHeaders } from '../core/headers.ts'
 import { lookInto } from '../core/json-pointer.ts'
@@ -14,11 +15,12 @@ import type { MessageDetail, NewMessage } from '../core/message.ts'
 import type { InboxPolicy } from '../core/policy.ts'
 import { withoutAsync } from '../core/prefer.ts'
 import type { Fingerprint } from '../core/record.ts'
-import { verifiedField, verifySignature } from '../core/signature.ts'
+import { verifierOf } from '../core/signature.ts'
 import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
 import type { AcceptResult, UpstreamResult } from '../ports.ts'
 import type { Execution, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { IdentityMoved } from './ids.ts'
 import { sizeOf } from './inbox-depths.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome, Rejected } from './outcome.ts'
@@ -26,8 +28,8 @@ import { OUT_OF_PATIENCE, within } from './patience.ts'
 import { NONE_ACCEPTED } from './splitting.ts'
 
 /** One event of a request: all of it, or (`batch: split`) one of several. */
-export interface Part extends Pick<Visit, 'id' | 'name' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
-  readonly claim: Pick<Visit['claim'], 'fingerprint'>
+export interface Part extends Pick<Visit, 'id' | 'name' | 'identified' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
+  readonly claim: Pick<Visit['claim'], 'fingerprint' | 'scheme' | 'earlierId'>
   /** Its place in the batch; none: it is all of the request. */
   readonly item?: number
 }
@@ -41,13 +43,14 @@ interface Made { readonly part: Part, readonly message: NewMessage }
  * it has): its record says what there is, and what is free is accepted under a claim.
  */
 export async function accept (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome | null> {
-  const refusal = doorRefusal(gateway, visit, parts)
+  const refusal = doorRefusal(visit, parts)
   if (refusal !== null) return refusal
   const made = parts.map(part => ({ part, message: messageOf(visit, part) }))
   const startedAtMs = gateway.world.clock.monotonicMs()
   try {
     return isFull(gateway, visit, parts) ? await acceptedBefore(gateway, visit, parts) : await acceptAll(gateway, visit, made)
   } catch (error) {
+    if (error instanceof IdentityMoved) throw error
     return failed(gateway, visit, error)
   } finally {
     visit.steps.claimMs = gateway.world.clock.monotonicMs() - startedAtMs
@@ -82,6 +85,7 @@ async function acceptAll (gateway: Gateway, visit: Visit, made: readonly Made[])
   for (let open = made; open.length > 0;) {
     const results = await write(gateway, visit, open)
     if (results === OUT_OF_PATIENCE) return { kind: 'unavailable', inDoubt: true }
+    if (results.some(({ kind }) => kind === 'moved')) throw new IdentityMoved()
     const recorded = open.find((_, index) => results[index]?.kind === 'recorded')
     if (recorded !== undefined) return recorded.part.item === undefined ? null : executedBefore(recorded.part.item)
     const contended = open.find((_, index) => results[index]?.kind === 'contended')
@@ -141,8 +145,10 @@ async function written (gateway: Gateway, visit: Visit, made: readonly Made[]): 
   }
 }
 
+const NOT_ACCEPTED: ReadonlySet<AcceptResult['kind'] | undefined> = new Set(['recorded', 'contended', 'moved'])
+
 function noteAccepted (gateway: Gateway, visit: Visit, made: readonly Made[], results: readonly AcceptResult[]): void {
-  const none = made.some(({ message }, index) => results[index]?.kind === 'recorded' || results[index]?.kind === 'contended' || isForeign(results[index], message.fingerprint))
+  const none = made.some(({ message }, index) => NOT_ACCEPTED.has(results[index]?.kind) || isForeign(results[index], message.fingerprint))
   for (const [index, { message }] of made.entries()) if (!none && results[index]?.kind === 'accepted') note(gateway, visit, message)
 }
 
@@ -265,15 +271,8 @@ async function acceptedOr (gateway: Gateway, visit: Visit, outcome: Outcome): Pr
 
 // ---------------------------------------------------------------- the message
 
-/**
- * Before anything is written: who signed it (`inbox.verify`), and in which order it stands. The one place for what a sender
- * has to show; null: it may come in.
- */
-export function doorRefusal (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Rejected | null {
-  const { verify } = inboxOf(visit)
-  const verified = verify === null ? null : verifySignature(verify, visit.rawHeaders, visit.asked.body, gateway.world.clock.wallMs())
-  if (verified !== null) gateway.world.meter.signature(visit.route.name, verified.kind === 'good' ? verified.secret : verified.why)
-  if (verified?.kind === 'bad') return rejected('signature-invalid', `${verified.detail} Nothing was accepted.`)
+/** Before anything is written: in which order it stands. null: it may come in. */
+export function doorRefusal (visit: Visit, parts: readonly Part[] = [visit]): Rejected | null {
   for (const part of parts) {
     const order = orderValue(visit, part)
     if (order.kind !== 'unfit') continue
@@ -305,13 +304,13 @@ function clashOf (visit: Visit, part: Part, message: MessageDetail): Outcome | n
 function messageOf (visit: Visit, part: Part): NewMessage {
   const { route } = visit
   const { unknown } = route.idempotency
-  const { onDead, deadRetentionMs, verify } = inboxOf(visit)
+  const { onDead, deadRetentionMs } = inboxOf(visit)
   const order = orderValue(visit, part)
   const { method, target, body } = part.asked
   return {
     id: part.id,
-    fingerprint: part.claim.fingerprint,
-    scopeHash: messageScope(visit.scope),
+    ...part.claim,
+    scopeHash: messageScope(part.identified.scope, part.identified.keys.secret),
     group: order.kind === 'value' ? messageGroup(route.name, order.text) : null,
     holds: unknown !== 'retry',
     stops: onDead === 'stop-group',
@@ -320,7 +319,7 @@ function messageOf (visit: Visit, part: Part): NewMessage {
     request: {
       method,
       target,
-      headers: [...fieldsOf(visit, part), ...verify === null ? [] : verifiedField(verify)],
+      headers: fieldsOf(visit, part),
       body
     },
     about: part.about()
@@ -328,12 +327,14 @@ function messageOf (visit: Visit, part: Part): NewMessage {
 }
 
 /** The upstream's own are added to each delivery, as they are by then: no credential of ours is stored, and none of a sender's in its place. */
-function fieldsOf ({ route: { upstream, idempotency: { key, forwardKey } }, requestId, forwarded, preferred }: Visit, { rawHeaders, asked: { body } }: Part): string[] {
+function fieldsOf ({ route: { upstream, idempotency }, requestId, forwarded, preferred }: Visit, { rawHeaders, asked: { body } }: Part): string[] {
   const fields = guardedRequestHeaders(preferred ? withoutAsync(rawHeaders) : rawHeaders, {
     record: null,
+    verified: verifierOf(idempotency),
     requestId,
-    keyHeader: key.header,
-    forwardKey,
+    keyHeader: idempotency.key.header,
+    forwardKey: idempotency.forwardKey,
+    rules: rulesOf(idempotency),
     host: upstream.host,
     forwarded,
     extra: upstream.requestHeaders,

@@ -1,27 +1,30 @@
 /**
  * What is looked at before anything is claimed: the caller's scope and his place, the body (read in full and bounded,
- * E0) and the fingerprint. How much may be executed at once is asked in handle.ts, where retries are told apart.
+ * E0), whether he may have what stands under the key, and the fingerprint. How much may be executed at once is asked in handle.ts, where retries are told apart.
  * Refusals cost nothing and leave nothing behind.
  */
 import { fingerprintOf } from '../core/fingerprint.ts'
 import type { Asked } from '../core/fingerprint.ts'
 import { headerValue } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
-import { keyHash, recordId } from '../core/identity.ts'
 import { lookInto } from '../core/json-pointer.ts'
 import { KEY_RANDOM_BYTES } from '../core/issued-keys.ts'
-import { findKey, keySourceText } from '../core/key-sources.ts'
-import type { FoundKey, Keyed, SourcedKey } from '../core/key-sources.ts'
+import { findKey, keySourceText, noKeyDetail } from '../core/key-sources.ts'
+import type { FoundKey, Keyed, KeySource, SourcedKey } from '../core/key-sources.ts'
 import { prefersAsync } from '../core/prefer.ts'
 import { renderQuestion } from '../core/probe.ts'
+import { PROBLEMS } from '../core/problems.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
 import type { RawHeaders } from '../core/record.ts'
 import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
 import type { Part } from './accepting.ts'
+import { authorised } from './authorising.ts'
 import { Holding } from './budget.ts'
 import { callerScope } from './caller.ts'
 import type { Steps, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { keyHashOf } from './ids.ts'
+import type { Identified, ScopeUnder } from './ids.ts'
 import { notIssued } from './only-issued.ts'
 import { passOn } from './passing.ts'
 import { rejected } from './outcome.ts'
@@ -40,7 +43,8 @@ export interface GuardedRequest {
   readonly method: string
   readonly target: string
   readonly rawHeaders: RawHeaders
-  readonly clientCertificate: boolean
+  /** SHA-256 of the client certificate that the connection itself showed, as text; null: none. */
+  readonly clientCertificate: string | null
   /** What it came on, the same object for as long as that stands. Absent: nothing is remembered of it. */
   readonly connection?: object
   readonly forwarded: Forwarded
@@ -59,7 +63,15 @@ export interface GuardedRequest {
 const REQUESTS_SHARE = 3 / 4
 
 /** `parts`: of a request that holds several events, which are one message each. */
-export type Admission = { readonly kind: 'visit', readonly visit: Visit, readonly parts: readonly Part[] | null } | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
+export interface Admitted {
+  readonly kind: 'visit'
+  readonly visit: Visit
+  readonly parts: readonly Part[] | null
+  /** The same request, identified anew; null: that cannot be done now. @throws as the store does */
+  readonly again: () => Promise<Omit<Admitted, 'kind' | 'again'> | null>
+}
+
+export type Admission = Admitted | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
 
 /** What a key is looked for in. */
 export function keyedBy (gateway: Gateway, { rawHeaders, target, route }: GuardedRequest): Keyed {
@@ -79,15 +91,16 @@ export function takesKeyless ({ key, inbox, inboxFor }: IdempotencyPolicy, rawHe
 export async function admit (gateway: Gateway, request: GuardedRequest, key: Sought): Promise<Admission> {
   const { route } = request
   if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
-  const scope = await callerScope(gateway, request, route.idempotency, route.name)
+  const scope = await callerScope(gateway, request, route.idempotency, route.name, route.upstream.host)
   if (scope.kind === 'refused') return scope
-  const foreign = key.kind === 'keyless' ? null : notIssued(gateway, request, key, scope.scope)
+  if (gateway.ids.blocked !== null) return refused({ kind: 'unavailable' })
+  const foreign = key.kind === 'keyless' ? null : notIssued(gateway, request, key, scope)
   if (foreign !== null) return refused(foreign)
-  const leave = gateway.callerPlaces.take(scope.scope, gateway.world.limits.inFlightPerScope)
+  const leave = gateway.callerPlaces.take(scope.caller, gateway.world.limits.inFlightPerScope)
   if (leave === null) return refused(rejected('too-many-in-flight'))
   let admission: Admission | null = null
   try {
-    admission = await admitCaller(gateway, request, key, scope.scope, leave)
+    admission = await admitCaller(gateway, request, key, rules => scope.under(rules)?.scope ?? null, leave)
     return admission
   } finally {
     // Whoever goes on gives its place back with its body (budget.ts).
@@ -95,7 +108,7 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: Sou
   }
 }
 
-async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Sought, scope: string, leave: () => void): Promise<Admission> {
+async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Sought, scopeUnder: ScopeUnder, leave: () => void): Promise<Admission> {
   const { route, steps } = request
   const startedAt = gateway.world.clock.monotonicMs()
   const read = await request.readBody(route.idempotency.keep.requestBytesMax, bytes => gateway.buffered.reserve(bytes, REQUESTS_SHARE), bytes => gateway.buffered.release(bytes))
@@ -103,16 +116,49 @@ async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Soug
   const arrivedAtMs = gateway.world.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
-  const split = key.kind === 'body' ? splitRequest(request, read.body, gateway.world.clock.wallMs) : ONE
+  const split = key.kind === 'body' ? splitRequest(request, read.body, gateway.world.clock.wallMs, gateway.rules) : ONE
   if (split.kind === 'refused') return refusedBody(gateway, split.outcome, read.heldBytes)
-  if (split.kind === 'several') return severalOf(gateway, request, split.messages, { scope, read, arrivedAtMs, leave })
+  if (split.kind === 'several') return (await unauthorised(gateway, request, read)) ?? severalOf(gateway, request, split.messages, { scopeUnder, read, arrivedAtMs, leave })
   const sought = key.kind === 'body' ? findKey(route.idempotency.key, keyedBy(gateway, request), read.body) : key
   const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency, request.rawHeaders))
   const found = keyless ? keyOfOnce(gateway, route.name) : sought
   if (found.kind === 'passes') return passed(gateway, request, found, read)
-  if (found.kind !== 'key') return refusedKey(gateway, found, read)
+  if (found.kind !== 'key') return refusedKey(gateway, route.idempotency.key.sources, found, read)
+  const refusal = await unauthorised(gateway, request, read)
+  if (refusal !== null) return refusal
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
-  return { kind: 'visit', visit: visitOf(gateway, request, { found, scope, read, arrivedAtMs, leave }), parts: null }
+  return admitted(gateway, request, { found, scopeUnder, read, arrivedAtMs, leave }, null)
+}
+
+/** Sure of its identity as far as this process has heard; the store knows better. */
+function admitted (gateway: Gateway, request: GuardedRequest, read: Read, messages: readonly SplitMessage[] | null): Admission {
+  const { route } = request
+  const holding = new Holding(gateway.buffered, read.read.heldBytes, read.leave)
+  const { scopeUnder } = read
+  const knows = (name: string): boolean => gateway.knows(name)
+  const visit = (identified: Identified): Visit => visitOf(gateway, request, read, identified, holding)
+  const first = gateway.ids.identify(route, scopeUnder, read.found.key, knows)
+  if (first === null) return refusedBody(gateway, { kind: 'unavailable' }, read.read.heldBytes)
+  const made = visit(first)
+  return {
+    kind: 'visit',
+    visit: made,
+    parts: messages?.map(message => partOf(made, message, gateway.ids.identify(route, scopeUnder, message.key, knows) ?? first)) ?? null,
+    again: async () => {
+      await gateway.ids.look()
+      const identified = await gateway.ids.identifyAnew(route, scopeUnder, read.found.key)
+      if (identified === null) return null
+      const anew = visit(identified)
+      const parts = messages === null ? null : await Promise.all(messages.map(async message => partOf(anew, message, await gateway.ids.identifyAnew(route, scopeUnder, message.key) ?? identified)))
+      return { visit: anew, parts }
+    }
+  }
+}
+
+/** null: it goes on. */
+async function unauthorised (gateway: Gateway, request: GuardedRequest, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission | null> {
+  const refusal = await authorised(gateway, request, body)
+  return refusal === null ? null : refusedBody(gateway, refusal, heldBytes)
 }
 
 /** Named after its first event; its body is held once as it came, and once more in parts. */
@@ -120,8 +166,7 @@ function severalOf (gateway: Gateway, request: GuardedRequest, messages: readonl
   const [{ key, source }] = messages
   if (!gateway.buffered.reserve(read.body.length, REQUESTS_SHARE)) return refusedBody(gateway, rejected('overloaded'), read.heldBytes)
   const found = { kind: 'key', key, ...(source !== null && { source }) } as const
-  const visit = visitOf(gateway, request, { ...rest, found, read: { ...read, heldBytes: read.heldBytes + read.body.length } })
-  return { kind: 'visit', visit, parts: messages.map(message => partOf(visit, message)) }
+  return admitted(gateway, request, { ...rest, found, read: { ...read, heldBytes: read.heldBytes + read.body.length } }, messages)
 }
 
 function keyOfOnce (gateway: Gateway, route: string): Extract<FoundKey, { kind: 'key' }> {
@@ -140,13 +185,13 @@ async function passed (gateway: Gateway, request: GuardedRequest, { preset, why 
 }
 
 /** What was asked of the body, and is not there: the one who asked has to say what he means. */
-function refusedKey (gateway: Gateway, found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Admission {
-  return refusedBody(gateway, refusalOfKey(found, body), heldBytes)
+function refusedKey (gateway: Gateway, sources: readonly KeySource[], found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Admission {
+  return refusedBody(gateway, refusalOfKey(sources, found, body), heldBytes)
 }
 
-function refusalOfKey (found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, body: Buffer): Outcome {
-  if (found.kind === 'missing') return rejected('key-missing', `${found.detail}${unreadOf(body)}`)
-  return found.kind === 'body' ? rejected('key-missing') : keyRefusal(found)
+function refusalOfKey (sources: readonly KeySource[], found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, body: Buffer): Outcome {
+  if (found.kind === 'missing') return rejected('key-missing', `${noKeyDetail(sources, found)}${unreadOf(body)}`)
+  return found.kind === 'body' ? rejected('key-missing') : keyRefusal(sources, found)
 }
 
 /** A value that the sender sees in its body, and that is said not to be there. */
@@ -161,10 +206,10 @@ function refusedBody (gateway: Gateway, outcome: Outcome, heldBytes: number): Ad
 }
 
 /** A key that cannot be had, or not be used. */
-export function keyRefusal (found: Exclude<SourcedKey, { kind: 'key' }>): Outcome {
+export function keyRefusal (sources: readonly KeySource[], found: Exclude<SourcedKey, { kind: 'key' }>): Outcome {
   switch (found.kind) {
-    case 'absent': return rejected('key-missing')
-    case 'missing': return rejected('key-missing', found.detail)
+    case 'absent': return rejected('key-missing', `${noKeyDetail(sources, found)} ${PROBLEMS['key-missing'].detail}`)
+    case 'missing': return rejected('key-missing', noKeyDetail(sources, found))
     case 'invalid': return rejected('key-invalid', found.detail)
     case 'too-old': return rejected('key-too-old', found.detail)
   }
@@ -172,20 +217,19 @@ export function keyRefusal (found: Exclude<SourcedKey, { kind: 'key' }>): Outcom
 
 interface Read {
   readonly found: Extract<FoundKey, { kind: 'key' }>
-  readonly scope: string
+  readonly scopeUnder: ScopeUnder
   readonly read: Extract<BodyResult, { kind: 'body' }>
   readonly arrivedAtMs: number
   /** Gives the caller's place back. */
   readonly leave: () => void
 }
 
-function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, source }, scope, read: { body, heldBytes }, arrivedAtMs, leave }: Read): Visit {
+function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, source }, read: { body }, arrivedAtMs }: Read, identified: Identified, holding: Holding): Visit {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
-  const asked: Asked = { method: request.method, target: request.target, contentType: headerValue(rawHeaders, 'content-type'), body }
-  const fingerprint = fingerprintOf(asked, policy.fingerprint)
-  const id = recordId(route.name, scope, key)
-  const name = id.toString('base64url')
+  const asked: Asked = { method: request.method, target: request.target, rawHeaders, body }
+  const fingerprint = fingerprintOf(asked, policy.fingerprint, identified.keys.rules)
+  const { id, name, scheme, earlierId } = identified
   steps.record = name
   const preferred = policy.inbox !== null && prefersAsync(rawHeaders)
   const deferred = preferred || policy.inboxFor === 'all'
@@ -193,10 +237,12 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
     route,
     id,
     name,
-    scope,
+    identified,
     asked,
     claim: {
       id,
+      scheme,
+      earlierId,
       fingerprint,
       leaseMs: policy.leaseMs,
       unknownKeepMs: policy.unknownRetentionMs,
@@ -212,7 +258,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
       path: pathOf(request.target),
       requestId: request.requestId,
       instance: gateway.world.instance,
-      keyHash: keyHash(key),
+      keyHash: keyHashOf(identified),
       keyText: policy.key.store === 'text' ? key : null
     }),
     question: () => policy.probe === null || deferred ? null : renderQuestion(policy.probe, route.upstream.name, { key, recordId: name, body, host: route.upstream.host === 'preserve' ? headerValue(rawHeaders, 'host') : null }),
@@ -222,7 +268,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
     arrivedAtMs,
     gone: request.gone,
     steps,
-    holding: new Holding(gateway.buffered, heldBytes, leave)
+    holding
   }
 }
 

@@ -1,9 +1,17 @@
 /** Whose request it is: by what its connection said a moment ago, by its head alone, or by a token that has to be verified first. */
-import type { IdempotencyPolicy } from '../core/policy.ts'
-import { bearerToken, scopeOf } from '../core/scope.ts'
-import type { Caller } from '../core/scope.ts'
+import type { Signing } from '../core/caller-scope.ts'
+import { headersRead } from '../core/key-sources.ts'
+import type { IdempotencyPolicy, UpstreamPolicy } from '../core/policy.ts'
+import type { Rules } from '../core/rules.ts'
+import { bearerToken, scopeOf, scopeOnHost } from '../core/scope.ts'
+import type { Caller, Claims, ScopeResult } from '../core/scope.ts'
+import type { Shown } from '../core/shown.ts'
+import { signingOf } from '../core/signature.ts'
+import { faultReason, tokenChallenge, tokenDetail } from '../core/token.ts'
+import type { TokenFault } from '../core/token.ts'
+import type { ClaimsResult } from '../ports.ts'
 import type { Gateway } from './gateway.ts'
-import { decisiveLine } from './known-scopes.ts'
+import { decidingOf } from './known-scopes.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
@@ -12,36 +20,82 @@ export interface CallerRequest extends Caller {
   readonly connection?: object
 }
 
-/** `jwt`: how tokens are verified, where a part of the scope is a claim. */
-export type WhoseKey = Pick<IdempotencyPolicy, 'scope' | 'jwt'>
+/** `jwt`: how tokens are verified, where a part of the scope is a claim. `verify`: how a replay to callers who sign is authorised; absent: it is not said. */
+export type WhoseKey = Pick<IdempotencyPolicy, 'scope' | 'jwt'> & Partial<Pick<IdempotencyPolicy, 'key' | 'verify'>>
 
-export type CallerScope = { readonly kind: 'scope', readonly scope: string } | { readonly kind: 'refused', readonly outcome: Rejected }
+/** `scope`: what the record is found by. `caller`: the same without the host, of which the caller's keys and places know nothing. */
+export interface Scoped { readonly scope: string, readonly caller: string }
 
-/** `place`: for the log. */
-export async function callerScope (gateway: Gateway, request: CallerRequest, policy: WhoseKey, place: string): Promise<CallerScope> {
-  const line = request.connection === undefined ? null : decisiveLine(request.rawHeaders, policy.scope)
-  const known = line === null || request.connection === undefined ? null : gateway.knownScopes.find(request.connection, line)
-  if (known !== null) return { kind: 'scope', scope: known }
-  const claims = needsToken(policy) ? await verifiedClaims(gateway, request, policy) : null
-  if (claims === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable') }
-  const scope = scopeOf(request, policy.scope, claims)
-  if (scope.kind === 'missing') return { kind: 'refused', outcome: rejected('scope-missing', scope.detail) }
-  if (scope.warning !== undefined) gateway.world.log.debug({ route: place }, scope.warning)
-  else if (line !== null && request.connection !== undefined) gateway.knownScopes.keep(request.connection, line, scope.scope)
-  return scope
+/** Of the same request and the same claims, by either rules; null: they cannot tell whose it is. */
+interface UnderRules { readonly under: (rules: Rules) => Scoped | null }
+
+export type CallerScope =
+  | { readonly kind: 'scope' } & Scoped & UnderRules
+  | { readonly kind: 'refused', readonly outcome: Rejected } & UnderRules
+
+/** `place`: for the log. `host`: of the upstream; what it is told of the host decides whether that is part of the record. */
+export async function callerScope (gateway: Gateway, request: CallerRequest, whose: WhoseKey, place: string, host: UpstreamPolicy['host'] = 'upstream'): Promise<CallerScope> {
+  const { rules } = gateway
+  const { connection } = request
+  const deciding = connection === undefined ? null : decidingOf(request.rawHeaders, whose.scope, { rules, trusted: request.forwarded.trusted, signing: signing(whose) })
+  const known = deciding === null || connection === undefined ? null : gateway.knownScopes.find(connection, deciding)
+  if (known !== null) return answer({ kind: 'scope', scope: known }, { rules, request, whose, claims: null, host })
+  const token = needsToken(whose) ? await verified(gateway, request, whose) : null
+  if (token?.kind === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable'), under: nobody }
+  if (token?.kind === 'invalid') return { kind: 'refused', outcome: badToken(token.fault), under: nobody }
+  const claims = token?.claims ?? null
+  const found = scopeOf(request, whose.scope, claims, optionsOf(whose, rules, deciding?.shown))
+  if (found.kind === 'scope') {
+    if (found.warning !== undefined) gateway.world.log.debug({ route: place }, found.warning)
+    else if (deciding !== null && connection !== undefined) gateway.knownScopes.keep(connection, deciding, found.scope)
+  }
+  return answer(found, { rules, request, whose, claims, host })
+}
+
+interface Asked { readonly rules: Rules, readonly request: CallerRequest, readonly whose: WhoseKey, readonly claims: Claims, readonly host: UpstreamPolicy['host'] }
+
+function answer (found: ScopeResult, asked: Asked): CallerScope {
+  const { rules, request, whose, claims } = asked
+  const under = (other: Rules): Scoped | null => {
+    const result = other === rules ? found : scopeOf(request, whose.scope, claims, optionsOf(whose, other))
+    return result.kind === 'scope' ? scoped(result.scope, { ...asked, rules: other }) : null
+  }
+  if (found.kind === 'missing') return { kind: 'refused', outcome: rejected('scope-missing', found.detail), under }
+  return { kind: 'scope', ...scoped(found.scope, asked), under }
+}
+
+/** Two hosts of an upstream that is told them are two applications: by the second rules they have records of their own. */
+function scoped (caller: string, { rules, request, host }: Pick<Asked, 'rules' | 'request' | 'host'>): Scoped {
+  return { scope: rules === 2 && host === 'preserve' ? scopeOnHost(caller, request.forwarded.host) : caller, caller }
+}
+
+/** Those that hold now, then the others: what was made before a change of them is its caller's after it. */
+export function eitherRules ({ rules }: Gateway): readonly Rules[] {
+  return rules === 1 ? [1, 2] : [2, 1]
+}
+
+function nobody (): null { return null }
+
+function optionsOf (whose: WhoseKey, rules: Rules, shown?: Shown): Parameters<typeof scopeOf>[3] {
+  const { key } = whose
+  return { rules, signing: signing(whose), own: () => key === undefined ? [] : [key.header, ...key.sources.flatMap(headersRead)], ...(shown !== undefined && { shown }) }
+}
+
+function signing ({ verify = null }: WhoseKey): Signing {
+  return signingOf({ verify })
 }
 
 function needsToken ({ scope }: WhoseKey): boolean {
   return scope.kind === 'parts' && scope.parts.some(part => part.kind === 'jwt')
 }
 
-async function verifiedClaims (gateway: Gateway, { rawHeaders }: CallerRequest, { jwt }: WhoseKey): Promise<Readonly<Record<string, unknown>> | null | 'unavailable'> {
+/** null: there is none, which is for the scope to say: another part of it may be what is missing. */
+async function verified (gateway: Gateway, { rawHeaders }: CallerRequest, { jwt }: WhoseKey): Promise<ClaimsResult | null> {
   const token = bearerToken(rawHeaders)
-  if (token === null || jwt === null) return null
-  const result = await gateway.world.tokens.verify(jwt, token)
-  switch (result.kind) {
-    case 'claims': return result.claims
-    case 'invalid': return null
-    case 'unavailable': return 'unavailable'
-  }
+  return token === null || jwt === null ? null : gateway.world.tokens.verify(jwt, token)
+}
+
+/** Not "there is none": a client that is told so does not think of renewing the one that it has sent. */
+function badToken (fault: TokenFault): Rejected {
+  return { kind: 'rejected', code: 'token-invalid', detail: tokenDetail(fault), challenge: tokenChallenge(fault), reason: faultReason(fault) }
 }

@@ -195,6 +195,7 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
   let result = await granted(gateway, execution, () => records.insert(execution.claim))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)
+    if (result.kind === 'moved') return { verdict: { kind: 'moved' }, lock: 'delete', row: null }
     if (result.kind === 'message') return { verdict: verdictOfMessage(execution.visit, result.message), lock: 'delete', row: null }
     const { row } = result
     execution.rowSeen = true

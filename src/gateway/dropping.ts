@@ -14,6 +14,7 @@ import type { MarkVerdict } from './droppings.ts'
 import { send } from './execution.ts'
 import type { Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { IdentityMoved } from './ids.ts'
 import { endMark, markInTime } from './marking.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
@@ -82,7 +83,7 @@ async function join (gateway: Gateway, visit: Visit, running: Dropping, policy: 
 }
 
 /** Nothing is sent after it. */
-type Untold = 'done' | 'running' | 'unavailable'
+type Untold = 'done' | 'running' | 'unavailable' | 'moved'
 
 function untold (verdict: MarkVerdict): verdict is Untold {
   return verdict !== 'marked' && verdict !== 'unprotected'
@@ -90,6 +91,7 @@ function untold (verdict: MarkVerdict): verdict is Untold {
 
 async function fromVerdict (gateway: Gateway, visit: Visit, verdict: Untold, policy: DropPolicy): Promise<Outcome> {
   if (verdict === 'unavailable') return { kind: 'unavailable' }
+  if (verdict === 'moved') throw new IdentityMoved()
   if (policy.onDuplicate === 'flag') return forwardDuplicate(gateway, visit, policy)
   return verdict === 'done' ? duplicate(policy) : { kind: 'in-flight', retryAfterMs: 0, starter: false, elsewhere: true }
 }
@@ -190,7 +192,8 @@ async function conclude (gateway: Gateway, dropping: Dropping, policy: DropPolic
   if (!marked) noteUnmarked(gateway, dropping)
   // Who is told that it is a duplicate relies on the mark: until it stands, it is in flight to everybody but the first.
   if (marked) told(gateway, dropping, through)
-  dropping.ending.resolve(outcomeOf(result, sent, marked ? null : 'unprotected', !through))
+  const protectedByMark = marked && !gateway.ids.losesMarks(policy.windowMs)
+  dropping.ending.resolve(outcomeOf(result, sent, protectedByMark ? null : 'unprotected', !through))
   const late = await rest
   if (!marked) told(gateway, dropping, late === true)
 }

@@ -4,16 +4,19 @@
  * taken stands in claiming.ts and settling.ts.
  */
 import type { Place } from '../bag.ts'
+import { rulesOf } from '../core/deciding.ts'
 import type { Asked } from '../core/fingerprint.ts'
 import { answerHeaders, guardedRequestHeaders, keptHeaders } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { About, Answer, Claim, RawHeaders, Token } from '../core/record.ts'
+import { verifierOf } from '../core/signature.ts'
 import { acceptClaimed } from './accepting.ts'
 import type { Holding } from './budget.ts'
 import { claimRecord } from './claiming.ts'
 import type { ClockReading, Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
+import type { Identified } from './ids.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 import type { Registered } from './registration.ts'
 import { settleSending } from './settling.ts'
@@ -40,8 +43,8 @@ export interface Visit {
   readonly id: Buffer
   /** `id` as text: the key of every map, and what the upstream sees as Onceway-Key. */
   readonly name: string
-  /** Whose key it is (core/scope.ts). */
-  readonly scope: string
+  /** Whose key it is, and by which scheme the id says so. */
+  readonly identified: Identified
   readonly asked: Asked
   readonly claim: Omit<Claim, 'owner' | 'about' | 'question'>
   /** How long what is settled is remembered, unless the upstream says otherwise. */
@@ -73,6 +76,8 @@ export type Verdict =
   | { readonly kind: 'consumed', readonly status: number }
   | { readonly kind: 'in-flight', readonly retryAfterMs: number }
   | { readonly kind: 'mismatch' }
+  /** Its id is none that is claimed by (ids.ts). */
+  | { readonly kind: 'moved' }
   /** It is in the inbox: of this route, or of what this route was. */
   | { readonly kind: 'accepted', readonly name: string }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
@@ -266,8 +271,10 @@ export async function send (gateway: Gateway, execution: Forwarding, maySend: ()
     headers: guardedRequestHeaders(visit.rawHeaders, {
       record: { id: visit.name, attempt: execution.attempt },
       duplicate: execution.duplicate ?? false,
+      verified: verifierOf(route.idempotency),
       requestId: visit.requestId,
       keyHeader: route.idempotency.key.header,
+      rules: rulesOf(route.idempotency),
       forwardKey: route.idempotency.forwardKey,
       host: route.upstream.host,
       forwarded: visit.forwarded,

@@ -5,6 +5,7 @@
 import { encodeHeaders } from '../core/codec.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import type { Answer, Settlement, Token } from '../core/record.ts'
+import type { Rules } from '../core/rules.ts'
 import { StoreRejected } from '../errors.ts'
 import type { Clock, Lapsed, SettledAnswer, SettleResult } from '../ports.ts'
 import { ArbiterClock } from './arbiter-clock.ts'
@@ -18,7 +19,9 @@ import { Executions } from './executions.ts'
 import { Generation } from './generation.ts'
 import { InboxDepths, sizeOf } from './inbox-depths.ts'
 import { KnownScopes } from './known-scopes.ts'
+import { Ids } from './ids.ts'
 import { Leases } from './leases.ts'
+import type { LostAlgorithms } from './lost.ts'
 import { observed, observedInbox } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
 import { Registration } from './registration.ts'
@@ -58,6 +61,7 @@ export class Gateway {
   readonly generation: Generation
   readonly contact: Contact
   readonly registration: Registration
+  readonly ids: Ids
   /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
   readonly workersContact: Contact
   readonly heartbeatMs: number
@@ -65,6 +69,7 @@ export class Gateway {
   readonly scopeSplits = new ScopeSplits()
   readonly knownScopes = new KnownScopes()
   readonly callerPlaces = new CallerPlaces()
+  readonly lostAlgorithms: LostAlgorithms = new Map()
   /** Unsettled copies that are being settled just now, by record and owner. */
   readonly adopting = new Map<string, Promise<SettleResult | 'unreachable'>>()
   readonly buffered: Budget
@@ -107,11 +112,20 @@ export class Gateway {
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
     this.generation = new Generation(world.clock)
-    this.registration = new Registration(() => this.world, this.arbiterClock.gateway)
+    this.ids = new Ids(() => this.world, world)
+    this.registration = new Registration(() => this.world, this.arbiterClock.gateway, this.ids)
+    this.ids.onSwitch = () => {
+      this.registration.comparesAnew()
+      // A failover may have undone a switch that was seen here, and more is lost by the next one.
+      this.lostAlgorithms.clear()
+    }
     this.watches = new Watches(world)
     this.buffered = new Budget(world.limits.bufferedBytes)
     this.unsettled = new Budget(world.limits.unsettledBytes)
   }
+
+  /** By which requests are identified and compared. */
+  get rules (): Rules { return this.ids.rules }
 
   /** Executions of both modes: what limits.executions bounds. */
   get underWay (): number { return this.executions.size + this.droppings.size }
@@ -120,7 +134,8 @@ export class Gateway {
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become ({ limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes }: Pick<World, 'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes'>): void {
+  become ({ limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes, ...keyed }: Pick<World, 'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'>): void {
+    this.ids.become(keyed)
     this.world = { ...this.world, limits, probed, inboxes, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
     this.contact.lengthen(longestLeaseMs)
     this.arbiterClock.lengthen(longestKeepMs)
@@ -134,15 +149,20 @@ export class Gateway {
   /** Starts the one execution of this record in this process; duplicates join it from this very moment. */
   start (visit: Visit): Execution {
     const { clock, random, meter } = this.world
-    const { route, scope, claim: { fingerprint } } = visit
+    const { route, identified: { scope }, claim: { fingerprint } } = visit
     const execution = new Execution(visit, random.bytes(OWNER_BYTES), clock)
-    if (this.scopeSplits.notice(route.name, execution.about.keyHash, fingerprint, scope)) meter.scopeSplit(route.name)
+    if (this.scopeSplits.notice(route.name, execution.about.keyHash, fingerprint, { scope, rules: this.rules })) meter.scopeSplit(route.name)
     this.executions.enter(execution)
     meter.executions(1)
     visit.holding.share()
     if (visit.deferred) this.depths.enter(route.name, sizeOf([visit]))
     this.background(execute(this, execution).finally(() => this.#finish(execution)))
     return execution
+  }
+
+  /** It runs here, or has of late. */
+  knows (name: string): boolean {
+    return this.executions.get(name) !== undefined || this.recent.find(name) !== null || this.droppings.get(name) !== undefined
   }
 
   /** Nobody joins it any more: who comes now finds what is settled, or claims for himself. */

@@ -1,5 +1,5 @@
 /**
- * The way of a guarded request, on one page: key -> scope -> body -> fingerprint -> a settled answer, an execution to
+ * The way of a guarded request, on one page: key -> scope -> body -> authorised -> fingerprint -> a settled answer, an execution to
  * join, or an execution of its own -> wait -> outcome. Decides nothing about records (core/protocol.ts) and writes
  * nothing to sockets (http/).
  */
@@ -7,11 +7,13 @@ import { sameRequest } from '../core/fingerprint.ts'
 import { accept, doorRefusal, INBOX_FULL, isFull, toldAsAccepted, toldByInbox } from './accepting.ts'
 import type { Part } from './accepting.ts'
 import { admit, KEYLESS, keyRefusal, takesKeyless } from './admission.ts'
-import type { GuardedRequest } from './admission.ts'
+import type { Admitted, GuardedRequest } from './admission.ts'
 import { verdictWithoutClaim } from './claiming.ts'
 import { passOnce } from './dropping.ts'
 import type { Ending, Execution, Verdict, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { IdentityMoved } from './ids.ts'
+import { mayBeLost } from './lost.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome } from './outcome.ts'
 import { enterWait, leaveWait, OUT_OF_PATIENCE, POLL_FIRST_MS, POLL_LONGEST_MS, within, withinOrGone } from './patience.ts'
@@ -24,16 +26,41 @@ export async function handle (gateway: Gateway, request: GuardedRequest): Promis
   const key = headKey(request, gateway.world.clock.wallMs)
   const sought = key.kind === 'absent' && !policy.key.required ? KEYLESS : key
   if (sought.kind === 'passes' || (sought.kind === 'keyless' && !takesKeyless(policy, request.rawHeaders))) return { kind: 'keyless' }
-  if (sought.kind !== 'keyless' && sought.kind !== 'key' && sought.kind !== 'body') return keyRefusal(sought)
+  if (sought.kind !== 'keyless' && sought.kind !== 'key' && sought.kind !== 'body') return keyRefusal(policy.key.sources, sought)
   const admission = await admit(gateway, request, sought)
   if (admission.kind !== 'visit') return admission.outcome
-  const { visit, parts } = admission
   try {
-    return parts === null ? await wayOf(visit)(gateway, visit) : await acceptOrAttend(gateway, visit, parts)
+    return await asIdentified(gateway, admission)
   } finally {
-    visit.holding.release()
+    admission.visit.holding.release()
   }
 }
+
+/** Once, and again where the store says that the request has another id by now (ids.ts). */
+async function asIdentified (gateway: Gateway, { again, ...first }: Admitted): Promise<Outcome> {
+  let admitted: Pick<Admitted, 'visit' | 'parts'> | null = first
+  for (let round = 0; admitted !== null && round < IDENTITIES_MAX; round++) {
+    const { visit, parts } = admitted
+    try {
+      if (gateway.ids.lost !== null && visit.route.idempotency.drop === null && await inTime(gateway, mayBeLost(gateway, visit, parts)) !== false) return { kind: 'unknown', timedOut: false }
+      return parts === null ? await wayOf(visit)(gateway, visit) : await acceptOrAttend(gateway, visit, parts)
+    } catch (error) {
+      if (!(error instanceof IdentityMoved)) throw error
+      admitted = await inTime(gateway, again())
+    }
+  }
+  return { kind: 'unavailable' }
+}
+
+/** What must be known before a claim is waited for as a claim is. null: it cannot be had now. */
+async function inTime<Known> (gateway: Gateway, asking: Promise<Known | null>): Promise<Known | null> {
+  const { clock, claimWithinMs } = gateway.world
+  const known = await within(clock, claimWithinMs, asking.catch(() => null))
+  return known === OUT_OF_PATIENCE ? null : known
+}
+
+/** What stands under the earlier id may end between the look at it and the claim, and a switch may come in between: more is no accident. */
+const IDENTITIES_MAX = 8
 
 type Way = (gateway: Gateway, visit: Visit) => Promise<Outcome>
 
@@ -50,7 +77,7 @@ async function acceptOrAttend (gateway: Gateway, visit: Visit, parts?: readonly 
 
 /** `async: allowed`: one record for both ways, so that a key is executed or accepted, and never both. */
 async function attendOrAccept (gateway: Gateway, visit: Visit): Promise<Outcome> {
-  const refusal = visit.deferred ? doorRefusal(gateway, visit) : null
+  const refusal = visit.deferred ? doorRefusal(visit) : null
   return refusal ?? toldByInbox(gateway, visit, await attend(gateway, visit))
 }
 
@@ -142,7 +169,7 @@ async function joined (gateway: Gateway, visit: Visit, execution: Execution, pat
   const comparison = sameRequest(visit.asked, visit.claim.fingerprint, execution.visit.claim.fingerprint)
   if (!execution.mayFollow(verdict)) {
     // No word of the record, and as true of this request: one after another they would each wait for the same silence.
-    if (verdict.kind === 'unavailable') return fromVerdict(verdict)
+    if (verdict.kind === 'unavailable' || verdict.kind === 'moved') return fromVerdict(verdict)
     // What it was told holds for this request only if it asked the same, and was read no longer than a lease of its row ago
     // (P10: this process may have been stopped meanwhile); else this request asks for itself.
     const fresh = execution.sinceAskedMs(gateway.world.clock) < (execution.rowLeaseMs ?? visit.claim.leaseMs)
@@ -188,6 +215,7 @@ function fromVerdict (verdict: Verdict): Outcome {
     case 'unknown': return { kind: 'unknown', timedOut: verdict.timedOut }
     case 'unsettled': return { kind: 'executed', answer: verdict.answer, stored: false, expiresAtMs: null }
     case 'unavailable': return { kind: 'unavailable' }
+    case 'moved': throw new IdentityMoved()
     case 'won': throw new Error('a won claim has an ending, not an outcome')
   }
 }

@@ -23,5 +23,5 @@ export async function issueKey (gateway: Gateway, policy: IssuedKeysPolicy, requ
   if (read.kind !== 'body') return bodyRefusal(read.kind)
   gateway.buffered.release(read.heldBytes)
   const { clock, random } = gateway.world
-  return { kind: 'issued', ...makeIssuedKey(policy, { scope: scope.scope, nowMs: clock.wallMs(), random: random.bytes(KEY_RANDOM_BYTES) }) }
+  return { kind: 'issued', ...makeIssuedKey(policy, { scope: scope.caller, nowMs: clock.wallMs(), random: random.bytes(KEY_RANDOM_BYTES) }) }
 }

@@ -1,30 +1,56 @@
 /**
- * Whose connection it was a moment ago: the scope that the last Authorization line of a connection made. Most clients send
- * the same line with every request, and to read and digest it anew is a tenth of a replay. Remembers nothing longer than the
- * connection stands, and decides nothing: the same line makes the same scope (core/scope.ts).
+ * Whose connection it was a moment ago: the scope that the last lines of a connection made. Most clients send the same lines with
+ * every request, and to read and digest them anew is a tenth of a replay. Remembers nothing longer than the connection stands, and
+ * decides nothing: all that the scope is made of is compared (core/caller-scope.ts), and the same makes the same.
  */
+import type { Signing } from '../core/caller-scope.ts'
 import { headerLines } from '../core/headers.ts'
 import type { ScopePolicy } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
+import type { Rules } from '../core/rules.ts'
+import { shownBy } from '../core/shown.ts'
+import type { Shown, ShownLine } from '../core/shown.ts'
 
-interface Known { readonly line: string, readonly scope: string }
+/** All that a scope hangs on, but for what stays the same as long as its connection. */
+export interface Deciding {
+  readonly rules: Rules
+  readonly lines: ReadonlyArray<Pick<ShownLine, 'name' | 'value'>>
+  readonly trusted: boolean
+  readonly signing: Signing
+  /** Found on the way, for whoever has to make the scope. */
+  readonly shown?: Shown
+}
+
+interface Known { readonly deciding: Deciding, readonly scope: string }
 
 export class KnownScopes {
   readonly #last = new WeakMap<object, Known>()
 
-  find (connection: object, line: string): string | null {
+  find (connection: object, deciding: Deciding): string | null {
     const known = this.#last.get(connection)
-    return known?.line === line ? known.scope : null
+    return known !== undefined && isSame(known.deciding, deciding) ? known.scope : null
   }
 
-  keep (connection: object, line: string, scope: string): void {
-    this.#last.set(connection, { line, scope })
+  keep (connection: object, { rules, lines, trusted, signing }: Deciding, scope: string): void {
+    this.#last.set(connection, { deciding: { rules, lines, trusted, signing }, scope })
   }
 }
 
-/** The line that alone makes this request's scope, or null. */
-export function decisiveLine (rawHeaders: RawHeaders, policy: ScopePolicy): string | null {
+function isSame (known: Deciding, asked: Deciding): boolean {
+  return known.rules === asked.rules && known.trusted === asked.trusted && known.signing === asked.signing &&
+    known.lines.length === asked.lines.length &&
+    known.lines.every(({ name, value }, index) => name === asked.lines[index]?.name && value === asked.lines[index].value)
+}
+
+/** The lines that alone make this request's scope, or null: something else has a say in it. */
+export function decidingOf (rawHeaders: RawHeaders, policy: ScopePolicy, { rules, trusted, signing }: Pick<Deciding, 'rules' | 'trusted' | 'signing'>): Deciding | null {
   if (policy.kind !== 'credential') return null
-  const [line, second] = headerLines(rawHeaders, 'authorization')
-  return line === undefined || second !== undefined ? null : line
+  if (rules === 1) {
+    const [value, second] = headerLines(rawHeaders, 'authorization')
+    return value === undefined || second !== undefined ? null : { rules, lines: [{ name: 'authorization', value }], trusted, signing }
+  }
+  const shown = shownBy(rawHeaders)
+  // Where nobody is named, the rest of the head is looked at.
+  const isNamed = shown.twice === null && shown.lines.some(({ carrier, value }) => carrier.class === 'stable' && value !== '')
+  return isNamed ? { rules, lines: shown.lines, trusted, signing, shown } : null
 }

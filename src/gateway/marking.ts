@@ -4,10 +4,12 @@
  */
 import { DONE_WITHIN_MS, runningMs } from '../core/drop.ts'
 import type { MarkFate } from '../core/drop.ts'
+import type { Identity } from '../core/identity.ts'
 import type { DropPolicy } from '../core/policy.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
 import type { MarkStore } from '../ports.ts'
 import type { Dropping, MarkVerdict } from './droppings.ts'
+import type { Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 
@@ -41,7 +43,7 @@ async function mark (gateway: Gateway, dropping: Dropping, marks: MarkStore, pol
   const [as, keepMs] = policy.mark === 'before' ? ['done', policy.windowMs] as const : ['running', runningMs(upstream.timeoutMs, claimWithinMs)] as const
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
     try {
-      const found = await marks.mark(visit.id, token, as, keepMs)
+      const found = await marks.mark({ ...identityOf(visit), token, as, keepMs })
       if (found !== 'marked' && dropping.doubted) gateway.background(takeBack(gateway, dropping, marks))
       return found
     } catch (error) {
@@ -85,7 +87,7 @@ export async function endMark (gateway: Gateway, dropping: Dropping, marks: Mark
   const { visit, token } = dropping
   const { clock, claimWithinMs } = gateway.world
   const ending = fate === 'done'
-    ? untilDone(gateway, dropping, async () => { await marks.done(visit.id, token, policy.windowMs); return true }, REMEMBER_FOR_MS)
+    ? untilDone(gateway, dropping, async () => { await marks.done({ ...identityOf(visit), token, keepMs: policy.windowMs }); return true }, REMEMBER_FOR_MS)
     : untilDone(gateway, dropping, async () => marks.remove(visit.id, token), runningMs(visit.route.upstream.timeoutMs, claimWithinMs))
   const startedAt = clock.monotonicMs()
   const early = await within(clock, DONE_WITHIN_MS, ending)
@@ -110,6 +112,10 @@ async function untilDone (gateway: Gateway, { visit }: Dropping, work: () => Pro
       await gateway.pause(pauseMs)
     }
   }
+}
+
+function identityOf ({ claim: { id, scheme, earlierId } }: Visit): Identity {
+  return { id, scheme, earlierId }
 }
 
 function messageOf (error: unknown): string {

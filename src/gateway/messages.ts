@@ -2,9 +2,10 @@
 import { timingSafeEqual } from 'node:crypto'
 import { messageScope } from '../core/acceptance.ts'
 import type { MessageDetail } from '../core/message.ts'
+import type { ProblemCode } from '../core/problems.ts'
 import { ID_BYTES } from '../core/record.ts'
 import { callerScope } from './caller.ts'
-import type { CallerRequest } from './caller.ts'
+import type { CallerRequest, CallerScope } from './caller.ts'
 import type { Gateway } from './gateway.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
@@ -21,12 +22,22 @@ export async function findMessage (gateway: Gateway, request: CallerRequest, nam
   if (message === 'unreachable') return rejected('store-unavailable', 'The store does not answer, so nobody can tell how the message stands.')
   const route = message === null ? undefined : inboxes.get(message.about.route)
   if (message === null || route === undefined) return NONE
-  const scope = await callerScope(gateway, request, route.idempotency, route.name)
-  if (scope.kind === 'refused') {
-    // Not "none": its sender must not take it for lost. Tells nobody more than that an id of 256 bits is one.
-    return scope.outcome.code === 'scope-unavailable' ? scope.outcome : NONE
-  }
-  return timingSafeEqual(messageScope(scope.scope), message.scopeHash) ? { kind: 'message', message } : NONE
+  // Nothing is verified here: of what a signature has brought in, only who names himself otherwise is told.
+  const { scope, jwt, key, verify } = route.idempotency
+  const caller = await callerScope(gateway, request, { scope, jwt, key, verify: verify === 'by-key-id' ? verify : null }, route.name, route.upstream.host)
+  // Not "none": its sender must not take it for lost. Tells nobody more than that an id of 256 bits is one.
+  if (caller.kind === 'refused' && TOKEN_TROUBLE.has(caller.outcome.code)) return caller.outcome
+  return isOwner(gateway, caller, message.scopeHash) ? { kind: 'message', message } : NONE
+}
+
+/** By the scheme that the message was accepted under, whichever claims now. */
+function isOwner (gateway: Gateway, caller: CallerScope, scopeHash: Buffer): boolean {
+  return gateway.ids.keyed.some(({ rules, secret }) => {
+    const scope = caller.under(rules)?.scope
+    return scope !== undefined && timingSafeEqual(messageScope(scope, secret), scopeHash)
+  })
 }
 
 const NONE = rejected('no-message')
+/** Of a sender who would be known by a token: it cannot be read just now, or is to be renewed. */
+const TOKEN_TROUBLE: ReadonlySet<ProblemCode> = new Set(['scope-unavailable', 'token-invalid'])

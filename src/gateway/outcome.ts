@@ -10,8 +10,11 @@ export type AnswerBody = AsyncIterable<Buffer> & { destroy: (error?: Error) => v
 export type Outcome =
   /** No key, and none is required, or nothing to guard by its head: not ours, passes through. */
   | { readonly kind: 'keyless' }
-  /** Refused before anything was claimed. `close`: the connection must not be used again. */
-  | { readonly kind: 'rejected', readonly code: ProblemCode, readonly detail?: string, readonly close?: boolean }
+  /**
+   * Refused before anything was claimed. `close`: the connection must not be used again. `challenge`: what would be an answer to
+   * it, where the code alone does not say. `reason`: for the log line.
+   */
+  | { readonly kind: 'rejected', readonly code: ProblemCode, readonly detail?: string, readonly close?: boolean, readonly challenge?: string, readonly reason?: string }
   /** The upstream's answer, of this execution. `stored: false`: the arbiter has not taken it (yet). */
   | { readonly kind: 'executed', readonly answer: Answer, readonly stored: boolean, readonly expiresAtMs: number | null }
   /** A stored answer: kept headers only. */

@@ -2,6 +2,7 @@
  * A request that a preset lets pass, though its body had to be read to see it: sent once as it came, without a record. What
  * the head alone shows passes by the streamed way (http/).
  */
+import { rulesOf } from '../core/deciding.ts'
 import { answerHeaders, guardedRequestHeaders } from '../core/headers.ts'
 import type { GuardedRequest } from './admission.ts'
 import type { Gateway } from './gateway.ts'
@@ -15,7 +16,7 @@ export async function passOn (gateway: Gateway, { route, method, target, rawHead
     upstream: to,
     method,
     target,
-    headers: guardedRequestHeaders(rawHeaders, { record: null, requestId, keyHeader: idempotency.key.header, forwardKey: true, host: to.host, forwarded, extra: to.requestHeaders, bodyBytes: body.length }),
+    headers: guardedRequestHeaders(rawHeaders, { record: null, requestId, keyHeader: idempotency.key.header, rules: rulesOf(idempotency), forwardKey: true, host: to.host, forwarded, extra: to.requestHeaders, bodyBytes: body.length }),
     body,
     responseBytesMax: idempotency.keep.responseBytesMax,
     reserve: bytes => {

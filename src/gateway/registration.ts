@@ -9,6 +9,7 @@ import type { Route } from '../core/policy.ts'
 import { StoreUnavailable } from '../errors.ts'
 import type { RegisteredRoute } from '../ports.ts'
 import type { ClockReading } from './gateway.ts'
+import type { Ids } from './ids.ts'
 import type { World } from './world.ts'
 
 /**
@@ -30,6 +31,8 @@ export class Registration {
   /** Of this process, for its signs of life too. */
   readonly gateway: Buffer
   readonly #world: () => World
+  readonly #ids: Pick<Ids, 'names' | 'rules'>
+  #served: readonly Route[] = []
   /** As they are to be registered. */
   #wanted: readonly RegisteredRoute[] = []
   #isDue = false
@@ -43,20 +46,32 @@ export class Registration {
   #running: Promise<void> | null = null
   #barrierMs = BARRIER_FIRST_MS
 
-  constructor (world: () => World, gateway: Buffer) {
+  constructor (world: () => World, gateway: Buffer, ids: Pick<Ids, 'names' | 'rules'>) {
     this.#world = world
     this.gateway = gateway
+    this.#ids = ids
   }
 
   /** The start, or a reload. */
   become (routes: readonly Route[]): void {
     const nowMs = this.#world().clock.monotonicMs()
     const before = this.#wanted
-    this.#wanted = routes.flatMap(({ name, idempotency }) => idempotency === null ? [] : [{ route: name, executes: executes(idempotency), policy: aspectsOf(idempotency) }])
+    this.#served = routes
+    this.#wanted = this.#wantedNow()
     const now = new Set(this.#wanted.filter(each => each.executes).map(({ route }) => route))
     for (const was of before) if (was.executes && !now.has(was.route)) this.#leaving.set(was.route, { was, untilMs: nowMs + KEPT_AFTER_RELOAD_MS })
     for (const route of now) this.#leaving.delete(route)
     this.#isDue = true
+  }
+
+  /** Other rules compare otherwise. */
+  comparesAnew (): void {
+    this.#wanted = this.#wantedNow()
+    this.#isDue = true
+  }
+
+  #wantedNow (): RegisteredRoute[] {
+    return this.#served.flatMap(({ name, idempotency, upstream }) => idempotency === null ? [] : [{ route: name, executes: executes(idempotency), policy: aspectsOf(idempotency, upstream.host, this.#ids.rules) }])
   }
 
   /** null: no such route. */
@@ -117,7 +132,7 @@ export class Registration {
     const monotonicMs = clock.monotonicMs()
     const at = { monotonicMs, offsetMs: clock.wallMs() - monotonicMs }
     try {
-      await registry.register({ gateway: this.gateway, instance, routes, barrierMs: isNew ? this.#barrierMs : null })
+      await registry.register({ gateway: this.gateway, instance, schemes: this.#ids.names, routes, barrierMs: isNew ? this.#barrierMs : null })
       this.#held = executing
       this.#aliveAt = at
       this.#barrierMs = BARRIER_FIRST_MS

@@ -5,14 +5,16 @@
 import { itemsType, splitBatch } from '../core/batch.ts'
 import type { Batch, BatchItem } from '../core/batch.ts'
 import { fingerprintOf } from '../core/fingerprint.ts'
-import { keyHash, recordId } from '../core/identity.ts'
 import { findKey } from '../core/key-sources.ts'
 import type { FoundKey, Keyed, KeySource } from '../core/key-sources.ts'
-import { headerValue, pairs } from '../core/lines.ts'
+import { pairs } from '../core/lines.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { Fingerprint, RawHeaders } from '../core/record.ts'
+import type { Rules } from '../core/rules.ts'
 import type { Part } from './accepting.ts'
 import type { Visit } from './execution.ts'
+import { keyHashOf } from './ids.ts'
+import type { Identified } from './ids.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
@@ -29,6 +31,8 @@ export interface SplitMessage {
   readonly key: string
   readonly source: KeySource | null
   readonly fingerprint: Fingerprint
+  /** By which the fingerprint is made. */
+  readonly rules: Rules
   /** The batch's, with the media type of one event. */
   readonly rawHeaders: RawHeaders
   /** Its place in the batch, the first one's where it is there twice. */
@@ -58,7 +62,7 @@ export function headKey (request: Splittable, nowMs: Keyed['nowMs']): FoundKey {
  * Before the body is asked for a key: a preset's might be the first event's, or take the whole for nothing of ours. A key in
  * the head is the whole request's, which then is one message, whatever is in it.
  */
-export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['nowMs']): Split {
+export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['nowMs'], rules: Rules): Split {
   const { inbox: policy, inboxFor } = request.route.idempotency
   // A client that asks for the inbox is answered for one request.
   if (policy === null || inboxFor === 'asked' || headKey(request, nowMs).kind !== 'body') return ONE
@@ -66,7 +70,7 @@ export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['n
   if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
   if (batch.kind === 'bad') return refused(rejected('bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
   if (policy.batch === 'refuse') return refused(rejected('key-invalid', `${togetherText(batch.items.length)} ${NONE_ACCEPTED}`))
-  return messagesOf(request, batch.items, nowMs)
+  return messagesOf(request, batch.items, nowMs, rules)
 }
 
 /** Where arrays are not taken apart, one that no sender of events makes is a document like any other. A batch by its media type is one with one event too. */
@@ -78,19 +82,19 @@ function togetherText (events: number): string {
   return events === 1 ? 'The request is a batch, though it holds one event. Send events one by one, under the media type of one.' : `The request holds ${events} events, which have no identity together. Send them one by one.`
 }
 
-function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Keyed['nowMs']): Split {
+function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Keyed['nowMs'], rules: Rules): Split {
   const { route, method, target } = request
   const { key: keyPolicy, fingerprint: fingerprintPolicy } = route.idempotency
   // The same of every item, as its media type is.
   const rawHeaders = headersOfItem(request.rawHeaders, items[0]?.contentType ?? null)
   const messages = new Map<string, SplitMessage>()
-  for (const [index, { body, contentType }] of items.entries()) {
+  for (const [index, { body }] of items.entries()) {
     const found = findKey(keyPolicy, { rawHeaders, target, match: route.match, nowMs }, body)
     if (found.kind !== 'key') return refused(keyless(found, index))
     const { key, source = null } = found
-    const fingerprint = fingerprintOf({ method, target, contentType, body }, fingerprintPolicy)
+    const fingerprint = fingerprintOf({ method, target, rawHeaders, body }, fingerprintPolicy, rules)
     const first = messages.get(key)
-    if (first === undefined) messages.set(key, { key, source, fingerprint, rawHeaders, body, index })
+    if (first === undefined) messages.set(key, { key, source, fingerprint, rules, rawHeaders, body, index })
     else if (first.fingerprint.alg !== fingerprint.alg || !first.fingerprint.value.equals(fingerprint.value)) return refused(rejected('key-reused', `Items ${first.index} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`))
   }
   const [first, ...others] = messages.values()
@@ -98,19 +102,21 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
 }
 
 /** One event's share of a visit. */
-export function partOf (visit: Visit, { key, source, fingerprint, rawHeaders, body, index }: SplitMessage): Part {
-  const { route, scope } = visit
+export function partOf (visit: Visit, { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage, identified: Identified): Part {
+  const { route } = visit
   const { key: { store, windowMs }, retentionMs } = route.idempotency
-  const id = recordId(route.name, scope, key)
+  const { id, name, scheme, earlierId, keys } = identified
+  const asked = { ...visit.asked, rawHeaders, body }
   return {
     id,
-    name: id.toString('base64url'),
-    asked: { ...visit.asked, contentType: headerValue(rawHeaders, 'content-type'), body },
+    name,
+    identified,
+    asked,
     rawHeaders,
     item: index,
-    claim: { fingerprint },
+    claim: { scheme, earlierId, fingerprint: keys.rules === rules ? fingerprint : fingerprintOf(asked, route.idempotency.fingerprint, keys.rules) },
     retentionMs: source?.kind === 'hash' ? windowMs : retentionMs,
-    about: () => ({ ...visit.about(), keyHash: keyHash(key), keyText: store === 'text' ? key : null })
+    about: () => ({ ...visit.about(), keyHash: keyHashOf(identified), keyText: store === 'text' ? key : null })
   }
 }
 

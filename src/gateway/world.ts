@@ -65,6 +65,10 @@ export interface World {
   readonly inboxes: ReadonlyMap<string, InboxRoute>
   /** How long Redis may keep a copy of a settled answer. */
   readonly copyTtlMs: number
+  /** What ids may be keyed with, the newest first (core/schemes.ts). Absent: none. */
+  readonly secrets?: readonly Buffer[]
+  /** The longest window of marks that are kept elsewhere than in the database. Absent: there are none. */
+  readonly marksKeptMs?: number
 }
 
 export function probedRoutes (routes: readonly Route[]): ReadonlyMap<string, ProbedRoute> {

@@ -174,15 +174,17 @@ function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'reje
     outcome: outcome.code,
     close: outcome.close ?? false,
     ...(outcome.detail === undefined ? {} : { detail: outcome.detail }),
+    ...(outcome.challenge === undefined ? {} : { challenge: outcome.challenge }),
     retryAfterSeconds: retrySoon(outcome.code)
   })
-  return reply
+  return outcome.reason === undefined ? reply : { ...reply, reason: outcome.reason }
 }
 
 interface ProblemOptions {
   readonly outcome: string
   readonly status?: number
   readonly detail?: string
+  readonly challenge?: string
   readonly mark?: string
   readonly retryAfterSeconds?: number | null
   readonly members?: Readonly<Record<string, string | number | boolean>>
@@ -198,6 +200,7 @@ function problemReply (code: ProblemCode, context: ReplyContext, options: Proble
     hints: retryHints,
     retryAfterSeconds: options.retryAfterSeconds ?? null,
     ...(options.detail === undefined ? {} : { detail: options.detail }),
+    ...(options.challenge === undefined ? {} : { challenge: options.challenge }),
     ...(options.members === undefined ? {} : { members: options.members })
   })
   if (options.mark !== undefined) headers.push('Idempotency-Status', options.mark)

@@ -7,7 +7,7 @@ import type { Socket } from 'node:net'
 import { Bag } from '../bag.ts'
 import { problem } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
-import { requestIdOf } from './request-id.ts'
+import { addRequestId, requestIdOf } from './request-id.ts'
 
 export class Connections {
   readonly #problemBaseUri: () => string
@@ -27,7 +27,9 @@ export class Connections {
   }
 
   #refuseExpectation (request: IncomingMessage, response: ServerResponse): void {
-    const { status, headers, body } = problem('bad-request', { status: 417, detail: 'The only expectation that is understood is 100-continue.', requestId: requestIdOf(request), base: this.#problemBaseUri() })
+    const requestId = requestIdOf(request)
+    const { status, headers, body } = problem('bad-request', { status: 417, detail: 'The only expectation that is understood is 100-continue.', requestId, base: this.#problemBaseUri() })
+    addRequestId(headers, requestId)
     response.writeHead(status, [...headers, 'Connection', 'close', 'Content-Length', String(body.length)])
     response.end(body)
   }

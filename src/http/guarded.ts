@@ -4,9 +4,13 @@
  */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { decidingRefusal, rulesOf } from '../core/deciding.ts'
+import type { FieldRules } from '../core/deciding.ts'
+import { USUAL_KEY_HEADER } from '../core/fields.ts'
 import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
 import { findKey, headersRead } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
+import { overridingMethods } from '../core/method-override.ts'
 import type { IdempotencyPolicy, GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
 import { takesKeyless } from '../gateway/admission.ts'
@@ -21,8 +25,9 @@ import { BODY_TIMEOUT_MS, readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
 import { asksForKey, giveKey } from './issuing.ts'
 import { messageAskedFor, tellMessage } from './messages.ts'
-import { hasClientCertificate } from './peer.ts'
+import { clientCertificateOf } from './peer.ts'
 import { sendProblem } from './problem-reply.ts'
+import { addRequestId } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
 import { behindThisTurn } from './turn.ts'
 import { isWhole, writeSlowly, writeWhole } from './write.ts'
@@ -31,12 +36,10 @@ import type { WholeReply } from './write.ts'
 declare module 'fastify' {
   interface FastifyRequest {
     /** The matched route; set before anything else looks at the request. */
-    onceway?: { readonly route: Route, readonly ignoredKey: boolean }
+    onceway?: { readonly route: Route, readonly ignoredKey: boolean, readonly rules: FieldRules }
   }
 }
 
-/** Routes may name another. */
-const USUAL_KEY_HEADER = 'idempotency-key'
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
 export class GuardedRequests {
@@ -54,7 +57,8 @@ export class GuardedRequests {
     if (issuedKeys !== null && asksForKey(raw)) return giveKey(request, reply, issuedKeys, this.#options)
     const message = this.#options.gateway.world.inboxes.size === 0 ? null : messageAskedFor(raw)
     if (message !== null) return tellMessage(request, reply, message, this.#options)
-    const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null)
+    const overriding = overridingMethods(raw.rawHeaders, raw.url ?? '/')
+    const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null, overriding)
     switch (matched.kind) {
       case 'refused':
         sendProblem(reply, 'bad-request', request.id, this.#options.problemBaseUri, { detail: matched.detail })
@@ -62,17 +66,16 @@ export class GuardedRequests {
       case 'none':
         sendProblem(reply, 'no-route', request.id, this.#options.problemBaseUri)
         return
-      case 'route': this.#onRoute(request, reply, next, matched.route)
+      case 'route': this.#onRoute(request, reply, next, matched.route, isSafe(raw.method ?? 'GET', overriding))
     }
   }
 
-  #onRoute (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction, route: Route): void {
+  #onRoute (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction, route: Route, safe: boolean): void {
     const { raw } = request
-    const safe = SAFE_METHODS.has(raw.method ?? 'GET')
     if (route.idempotency === null || safe) {
       const ignoredKey = !safe && headerLines(raw.rawHeaders, 'idempotency-key').length > 0
       if (ignoredKey) this.#options.meter.ignored()
-      request.onceway = { route, ignoredKey }
+      request.onceway = { route, ignoredKey, rules: this.#options.routes.rulesFor(route) }
       this.#pass(request, reply, next)
       return
     }
@@ -81,11 +84,13 @@ export class GuardedRequests {
     if (passing !== null) {
       if (passing.kind === 'passes') this.#options.meter.passed(route.name, passing.preset, passing.why)
       else this.#options.meter.keyless(route.name)
-      request.onceway = { route, ignoredKey: passing.kind === 'passes' }
+      request.onceway = { route, ignoredKey: passing.kind === 'passes', rules: this.#options.routes.rulesFor(route) }
       this.#pass(request, reply, next)
       return
     }
-    const refusal = takenAwayRefusal(raw.rawHeaders, idempotency.key)
+    const rules = rulesOf(idempotency)
+    const trusted = rules.vouched.length === 0 || this.#options.peers.forwardedOf(raw).trusted
+    const refusal = takenAwayRefusal(raw.rawHeaders, idempotency.key) ?? decidingRefusal(raw.rawHeaders, rules, trusted)
     if (refusal !== null) return this.#refuse(request, reply, refusal)
     reply.hijack()
     void this.#guard(request, reply.raw, { ...route, idempotency })
@@ -116,7 +121,7 @@ export class GuardedRequests {
       problemBaseUri: this.#options.problemBaseUri
     })
     const reply = isRepeatable(route.idempotency.key.sources, raw.rawHeaders) ? withResult(plain, outcome) : plain
-    reply.headers.push('X-Request-Id', request.id)
+    addRequestId(reply.headers, request.id)
     const note = (sentBytes: number): void => { this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
     if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id)) })
     else note(await this.#writeSlowly(raw, response, reply, request.id))
@@ -162,7 +167,7 @@ export class GuardedRequests {
       method: raw.method ?? 'POST',
       target: raw.url ?? '/',
       rawHeaders: raw.rawHeaders,
-      clientCertificate: hasClientCertificate(raw),
+      clientCertificate: clientCertificateOf(raw),
       connection: raw.socket,
       forwarded: this.#options.peers.forwardedOf(raw),
       requestId: request.id,
@@ -217,6 +222,11 @@ function passingOf ({ rawHeaders, url = '/' }: IncomingMessage, match: Route['ma
   // The time matters to keys that are there, and those are looked at again.
   const found = findKey(policy, { rawHeaders, target: url, match, nowMs: Date.now }, null)
   return found.kind === 'passes' || (found.kind === 'absent' && !policy.required && !takesKeyless(idempotency, rawHeaders)) ? found : null
+}
+
+/** Under each of the methods that a server may take it for. */
+function isSafe (method: string, overriding: readonly string[]): boolean {
+  return SAFE_METHODS.has(method) && overriding.every(other => SAFE_METHODS.has(other))
 }
 
 function ignored (): void {}

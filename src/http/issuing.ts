@@ -9,8 +9,9 @@ import type { Rejected } from '../gateway/outcome.ts'
 import { parseTarget } from '../routing/target.ts'
 import { BODY_TIMEOUT_MS, readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
-import { hasClientCertificate } from './peer.ts'
-import { sendProblem } from './problem-reply.ts'
+import { clientCertificateOf } from './peer.ts'
+import { sendProblem, sendRefusal } from './problem-reply.ts'
+import { requestIdFields } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
 
 /** That path and no other spelling of it: what an upstream has there is hidden by nothing else. */
@@ -34,16 +35,16 @@ async function give (request: FastifyRequest, reply: FastifyReply, policy: Issue
   const startedAt = performance.now()
   const outcome = await outcomeOf(request, reply, policy, options)
   write(request, reply, outcome, options.problemBaseUri)
-  const name = outcome.kind === 'issued' ? outcome.kind : outcome.code
-  noteOwn(ISSUED_KEYS_PATH, request, reply.statusCode, name, performance.now() - startedAt, options)
+  noteOwn(ISSUED_KEYS_PATH, request, reply.statusCode, outcome.kind === 'issued' ? outcome.kind : outcome, performance.now() - startedAt, options)
 }
 
-async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, { gateway, log, bodyTimeoutMs = BODY_TIMEOUT_MS }: ServerOptions): Promise<IssuedKey | Rejected> {
+async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, { gateway, log, peers, bodyTimeoutMs = BODY_TIMEOUT_MS }: ServerOptions): Promise<IssuedKey | Rejected> {
   const { raw } = request
   try {
     return await issueKey(gateway, policy, {
       rawHeaders: raw.rawHeaders,
-      clientCertificate: hasClientCertificate(raw),
+      clientCertificate: clientCertificateOf(raw),
+      forwarded: peers.forwardedOf(raw),
       connection: raw.socket,
       readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, reserve, release, timeoutMs: bodyTimeoutMs, clock: gateway.world.clock })
     })
@@ -55,18 +56,19 @@ async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: 
 
 function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey | Rejected, problemBaseUri: string): void {
   if (outcome.kind === 'issued') {
-    void reply.code(201).header('content-type', 'application/json').header('cache-control', 'no-store').header('x-request-id', request.id)
+    void reply.code(201).header('content-type', 'application/json').header('cache-control', 'no-store').headers(requestIdFields(request.id))
     void reply.send(Buffer.from(JSON.stringify({ key: outcome.key, expiresAt: new Date(outcome.expiresAtMs).toISOString() })))
     return
   }
   // What is not read of the body goes with its connection.
   if (outcome.close === true || !request.raw.complete) void reply.header('connection', 'close')
-  sendProblem(reply, outcome.code, request.id, problemBaseUri, outcome.detail === undefined ? {} : { detail: outcome.detail })
+  sendRefusal(reply, outcome, request.id, problemBaseUri)
 }
 
 /** As a guarded request's, `path` in the place of its route's name: no route has one that begins with a slash. */
-export function noteOwn (path: string, { id, raw }: FastifyRequest, status: number, outcome: string, ms: number, { meter, requests }: ServerOptions): void {
-  const unknown = { record: undefined, keyFrom: undefined, attempt: undefined, bodyMs: undefined, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: undefined, requestBytes: undefined, reason: undefined }
+export function noteOwn (path: string, { id, raw }: FastifyRequest, status: number, came: Rejected | string, ms: number, { meter, requests }: ServerOptions): void {
+  const unknown = { record: undefined, keyFrom: undefined, attempt: undefined, bodyMs: undefined, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: undefined, requestBytes: undefined }
+  const { outcome, reason } = typeof came === 'string' ? { outcome: came, reason: undefined } : { outcome: came.code, reason: came.reason }
   meter.request(path, outcome, ms)
-  requests.note({ ...unknown, requestId: id, route: path, method: raw.method ?? '', outcome, status, ms, responseBytes: 0 })
+  requests.note({ ...unknown, requestId: id, route: path, method: raw.method ?? '', outcome, reason, status, ms, responseBytes: 0 })
 }

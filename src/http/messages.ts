@@ -9,8 +9,9 @@ import { rejected } from '../gateway/outcome.ts'
 import type { Rejected } from '../gateway/outcome.ts'
 import { parseTarget } from '../routing/target.ts'
 import { noteOwn } from './issuing.ts'
-import { hasClientCertificate } from './peer.ts'
-import { sendProblem } from './problem-reply.ts'
+import { clientCertificateOf } from './peer.ts'
+import { sendProblem, sendRefusal } from './problem-reply.ts'
+import { requestIdFields } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
 
 /** The id in that path, and in no other spelling of it; null: it is another path. */
@@ -34,14 +35,14 @@ export function tellMessage (request: FastifyRequest, reply: FastifyReply, name:
 async function tell (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): Promise<void> {
   const startedAt = performance.now()
   const found = await lookedFor(request, name, options)
-  if (found.kind === 'rejected') sendProblem(reply, found.code, request.id, options.problemBaseUri, found.detail === undefined ? {} : { detail: found.detail })
+  if (found.kind === 'rejected') sendRefusal(reply, found, request.id, options.problemBaseUri)
   else write(request, reply, found, options.gateway.world.clock.wallMs())
-  noteOwn(MESSAGES_PATH, request, reply.statusCode, found.kind === 'rejected' ? found.code : 'told', performance.now() - startedAt, options)
+  noteOwn(MESSAGES_PATH, request, reply.statusCode, found.kind === 'rejected' ? found : 'told', performance.now() - startedAt, options)
 }
 
-async function lookedFor ({ id, raw }: FastifyRequest, name: string, { gateway, log }: ServerOptions): Promise<FoundMessage | Rejected> {
+async function lookedFor ({ id, raw }: FastifyRequest, name: string, { gateway, log, peers }: ServerOptions): Promise<FoundMessage | Rejected> {
   try {
-    return await findMessage(gateway, { rawHeaders: raw.rawHeaders, clientCertificate: hasClientCertificate(raw), connection: raw.socket }, name)
+    return await findMessage(gateway, { rawHeaders: raw.rawHeaders, clientCertificate: clientCertificateOf(raw), forwarded: peers.forwardedOf(raw), connection: raw.socket }, name)
   } catch (error) {
     log.error({ requestId: id, error: error instanceof Error ? error.stack : String(error) }, 'how a message stands could not be told')
     return rejected('store-unavailable')
@@ -51,6 +52,6 @@ async function lookedFor ({ id, raw }: FastifyRequest, name: string, { gateway, 
 function write (request: FastifyRequest, reply: FastifyReply, { message }: FoundMessage, nowMs: number): void {
   const seconds = askAgainSeconds(message, nowMs)
   if (seconds !== null) void reply.header('retry-after', String(seconds))
-  void reply.code(200).header('content-type', 'application/json').header('cache-control', 'no-store').header('x-request-id', request.id)
+  void reply.code(200).header('content-type', 'application/json').header('cache-control', 'no-store').headers(requestIdFields(request.id))
   void reply.send(Buffer.from(JSON.stringify(messageView(message))))
 }

@@ -9,7 +9,6 @@ import { Agent } from 'undici'
 import { connectionListed, HOP_BY_HOP, passthroughRequestHeaders } from '../core/headers.ts'
 import type { HeaderRecord } from '../core/headers.ts'
 import type { ProblemCode } from '../core/problems.ts'
-import type { Route } from '../core/policy.ts'
 import { sendProblem } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
 
@@ -46,9 +45,9 @@ export async function passThrough (server: FastifyInstance, options: ServerOptio
     internalRewriteLocationHeader: false,
     wsClientOptions: { rewriteRequestHeaders: (headers: IncomingHttpHeaders, request: FastifyRequest) => webSocketHeaders(options, request, headers) },
     replyOptions: {
-      getUpstream: (request: FastifyRequest) => routeOf(request).upstream.origin,
+      getUpstream: (request: FastifyRequest) => matchedBy(request).route.upstream.origin,
       retriesCount: 0,
-      rewriteRequestHeaders: (request: FastifyRequest, headers: IncomingHttpHeaders) => additions(options, request, headers),
+      rewriteRequestHeaders: (request: FastifyRequest, headers: IncomingHttpHeaders) => additions(options, request, { ...headers, ...listedAndKept(request) }),
       rewriteHeaders: answerFields,
       onError: (reply: FastifyReply, { error }: { error: Fault }) => { fail(options, reply.request, reply, error) }
     }
@@ -56,20 +55,34 @@ export async function passThrough (server: FastifyInstance, options: ServerOptio
   await server.register(httpProxy, settings as never)
 }
 
-function routeOf (request: FastifyRequest): Route {
+type Matched = NonNullable<FastifyRequest['onceway']>
+
+function matchedBy (request: FastifyRequest): Matched {
   const matched = request.onceway
   if (matched === undefined) throw new Error('a request reached the pass-through without a route')
-  return matched.route
+  return matched
 }
 
 function additions (options: ServerOptions, request: FastifyRequest, headers: HeaderRecord): HeaderRecord {
-  const { upstream } = routeOf(request)
+  const { route: { upstream }, rules } = matchedBy(request)
   return passthroughRequestHeaders(headers, {
     requestId: request.id,
     forwarded: options.peers.forwardedOf(request.raw),
     host: upstream.host,
+    rules,
     extra: upstream.requestHeaders
   })
+}
+
+/** What Connection lists the library has taken out already; of that, what may not be taken away. */
+function listedAndKept (request: FastifyRequest): HeaderRecord {
+  const { kept } = matchedBy(request).rules
+  const back: HeaderRecord = {}
+  for (const name of connectionListed(request.raw.rawHeaders)) {
+    const value = kept.has(name) ? request.headers[name] : undefined
+    if (value !== undefined) back[name] = value
+  }
+  return back
 }
 
 /** The handshake's own fields are the library's; the rest of the client's head goes along. */
@@ -77,7 +90,8 @@ const HANDSHAKE = /^(sec-websocket-|connection$|upgrade$|host$|content-length$)/
 
 function webSocketHeaders (options: ServerOptions, request: FastifyRequest, base: HeaderRecord): HeaderRecord {
   const listed = connectionListed(request.raw.rawHeaders)
-  const sent = Object.entries(request.headers).filter(([name]) => !HANDSHAKE.test(name) && !listed.has(name))
+  const { kept } = matchedBy(request).rules
+  const sent = Object.entries(request.headers).filter(([name]) => !HANDSHAKE.test(name) && (!listed.has(name) || kept.has(name)))
   return { ...base, ...additions(options, request, Object.fromEntries(sent)) }
 }
 
@@ -91,14 +105,18 @@ type Fault = Error & { readonly code?: string, readonly statusCode?: number }
 
 function fail (options: ServerOptions, request: FastifyRequest, reply: FastifyReply, error: Fault): void {
   const code = problemOf(error)
-  const refusedStatus = code === 'bad-request' ? error.statusCode ?? 400 : null
   // What an upstream said before it broke off is not said about a problem of ours.
   for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name)
   options.log.warn({ requestId: request.id, code, error: rootOf(error).message, fault: rootOf(error).code }, 'pass-through failed')
-  sendProblem(reply, code, request.id, options.problemBaseUri, {
-    ...(refusedStatus === null ? {} : { status: refusedStatus, detail: error.message })
-  })
+  sendProblem(reply, code, request.id, options.problemBaseUri, code === 'bad-request' ? refusalOf(error) : {})
 }
+
+/** Nothing of a library's message: it may repeat what came. */
+function refusalOf ({ statusCode = 400 }: Fault): { readonly status: number, readonly detail?: string } {
+  return { status: statusCode, ...(statusCode === NO_MEDIA_TYPE ? { detail: 'The Content-Type of the request is no media type. Nothing was sent.' } : {}) }
+}
+
+const NO_MEDIA_TYPE = 415
 
 /** The library answers resets with 500; to a client of a gateway they are 502, and silence is 504. */
 function problemOf (error: Fault): ProblemCode {

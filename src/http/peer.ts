@@ -1,6 +1,7 @@
 /** Who stands at the other end of the connection, and whether what it forwards is believed (`trustProxies`). */
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
+import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Forwarded } from '../core/headers.ts'
 
@@ -30,9 +31,18 @@ export class PeerTrust {
   }
 }
 
-export function hasClientCertificate (raw: IncomingMessage): boolean {
-  return 'encrypted' in raw.socket && (raw.socket as TLSSocket).authorized
+/** SHA-256 of the certificate that the connection showed and that was verified, read once for all of its requests; null: none. */
+export function clientCertificateOf ({ socket }: IncomingMessage): string | null {
+  if (!('encrypted' in socket)) return null
+  const known = fingerprints.get(socket)
+  if (known !== undefined) return known
+  const tls = socket as TLSSocket
+  const fingerprint = tls.authorized ? tls.getPeerX509Certificate()?.fingerprint256 ?? null : null
+  fingerprints.set(socket, fingerprint)
+  return fingerprint
 }
+
+const fingerprints = new WeakMap<Socket, string | null>()
 
 /** A dual-stack listener shows IPv4 peers as ::ffff:a.b.c.d. */
 function plainAddress (address: string): string {

@@ -29,6 +29,7 @@ const HEAD_BYTES_MAX = 16 * 1024
 const KEEP_ALIVE_MS = 72_000
 /** Fastify's parameter bound would turn a long path into a 404; ours is the head's. */
 const PARAM_LENGTH_MAX = HEAD_BYTES_MAX
+const NOT_DECODED = 'The path of the request has an escape that cannot be decoded. Nothing was sent.'
 /** Fastify routes these by itself or Node never hands them over as requests. */
 const NOT_ROUTED = new Set(['CONNECT'])
 
@@ -76,7 +77,8 @@ export async function createServer (options: ServerOptions): Promise<FastifyInst
     // A missing Host is refused by us, in our shape.
     http: { headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: LATE_HEADS_EVERY_MS, maxHeaderSize: HEAD_BYTES_MAX, requireHostHeader: false, shouldUpgradeCallback: isWebSocket },
     clientErrorHandler: (error, socket) => { connections.refuse(error, socket) },
-    frameworkErrors: (error, request, reply) => { sendProblem(reply as unknown as FastifyReply, 'bad-request', request.id, options.problemBaseUri, { detail: error.message }) }
+    // Its own message repeats the path.
+    frameworkErrors: (error, request, reply) => { sendProblem(reply as unknown as FastifyReply, 'bad-request', request.id, options.problemBaseUri, error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {}) }
   })
   for (const method of METHODS) if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
   connections.watch(server.server)

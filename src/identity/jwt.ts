@@ -3,33 +3,47 @@
  * means, and never accepts a token that it cannot verify.
  */
 import { readFile } from 'node:fs/promises'
-import { createLocalJWKSet, createRemoteJWKSet, errors, jwtVerify } from 'jose'
-import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
+import { createLocalJWKSet, createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
+import type { FetchImplementation, JSONWebKeySet, JWTVerifyGetKey } from 'jose'
 import type { JwtPolicy } from '../core/policy.ts'
-import type { ClaimsResult, TokenVerifier } from '../ports.ts'
+import type { TokenFault } from '../core/token.ts'
+import type { ClaimsResult, Clock, Log, TokenVerifier } from '../ports.ts'
 
 /** A claim waits behind this: a key server that is slower is as good as down. */
 const FETCH_TIMEOUT_MS = 2_000
 /** Keys are fetched again at most this often for unknown key ids, and at least this often in all. */
 const COOLDOWN_MS = 30_000
 const CACHE_MAX_AGE_MS = 10 * 60_000
+/**
+ * What could not be read is not read again for so long: with a key server that hangs, one request in this time waits for it
+ * and the others are told at once. Short beside the minutes of an outage, so that its end is noticed by the client's next retry
+ * or the one after it.
+ */
+const FAILED_FOR_MS = 5_000
 /** Clocks differ; tokens are short-lived. */
 const CLOCK_TOLERANCE_S = 30
 
+export interface VerifierOptions { readonly clock: Pick<Clock, 'monotonicMs'>, readonly log: Log }
+
 export class JoseVerifier implements TokenVerifier {
-  readonly #keySets = new Map<string, Promise<JWTVerifyGetKey>>()
+  readonly #options: VerifierOptions
+  readonly #keySets = new Map<string, JWTVerifyGetKey>()
+
+  constructor (options: VerifierOptions) {
+    this.#options = options
+  }
 
   async verify (policy: JwtPolicy, token: string): Promise<ClaimsResult> {
     try {
-      const keys = await this.#keys(policy.jwks)
-      const { payload } = await jwtVerify(token, keys, {
+      const { payload } = await jwtVerify(token, this.#keys(policy.jwks), {
         clockTolerance: CLOCK_TOLERANCE_S,
         ...(policy.issuer === null ? {} : { issuer: policy.issuer }),
         ...(policy.audience === null ? {} : { audience: policy.audience })
       })
       return { kind: 'claims', claims: payload }
     } catch (error) {
-      return { kind: isVerdict(error) ? 'invalid' : 'unavailable' }
+      const fault = faultOf(error)
+      return fault === null ? { kind: 'unavailable' } : { kind: 'invalid', fault }
     }
   }
 
@@ -38,28 +52,112 @@ export class JoseVerifier implements TokenVerifier {
     for (const jwks of Array.from(this.#keySets.keys())) if (!isUrl(jwks)) this.#keySets.delete(jwks)
   }
 
-  async #keys (jwks: string): Promise<JWTVerifyGetKey> {
-    const known = this.#keySets.get(jwks) ?? open(jwks)
-    this.#keySets.set(jwks, known)
+  #keys (jwks: string): JWTVerifyGetKey {
+    const known = this.#keySets.get(jwks)
+    if (known !== undefined) return known
+    const keys = isUrl(jwks) ? keysAt(new URL(jwks), new Reading({ url: jwks }, this.#options)) : keysIn(jwks, new Reading({ file: jwks }, this.#options))
+    this.#keySets.set(jwks, keys)
+    return keys
+  }
+}
+
+/** jose fetches once for all who ask meanwhile, and keeps what it has while a fetch for an unknown key id fails. */
+function keysAt (url: URL, reading: Reading): JWTVerifyGetKey {
+  const ask: FetchImplementation = async (href, init) => reading.attempt(async () => {
+    const response = await fetch(href, init)
+    if (response.status !== OK) {
+      await response.body?.cancel()
+      throw new Error(`HTTP_${response.status}`)
+    }
+    const text = await response.text()
+    // What is no key set has failed as well, and jose would find that out only behind this.
+    keySetOf(text)
+    return new Response(text)
+  })
+  return createRemoteJWKSet(url, { timeoutDuration: FETCH_TIMEOUT_MS, cooldownDuration: COOLDOWN_MS, cacheMaxAge: CACHE_MAX_AGE_MS, [customFetch]: ask })
+}
+
+const OK = 200
+
+function keysIn (file: string, reading: Reading): JWTVerifyGetKey {
+  let read: Promise<JWTVerifyGetKey> | null = null
+  return async (header, token) => {
+    read ??= reading.attempt(async () => keySetOf(await readFile(file, 'utf8')))
+    const keys = await read.catch((error: unknown) => {
+      read = null
+      throw error
+    })
+    return keys(header, token)
+  }
+}
+
+function keySetOf (text: string): ReturnType<typeof createLocalJWKSet> {
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    // Its message would show a piece of the file.
+    throw new Error('it is no JSON')
+  }
+  return createLocalJWKSet(json as JSONWebKeySet)
+}
+
+/** One key set's attempts to get it. A failure stands for a while, for everybody who asks, and is logged once. */
+class Reading {
+  /** For the log. */
+  readonly #where: { readonly file: string } | { readonly url: string }
+  readonly #options: VerifierOptions
+  #failed: { readonly error: unknown, readonly atMs: number } | null = null
+
+  constructor (where: { readonly file: string } | { readonly url: string }, options: VerifierOptions) {
+    this.#where = where
+    this.#options = options
+  }
+
+  async attempt<T> (read: () => Promise<T>): Promise<T> {
+    const { clock, log } = this.#options
+    if (this.#failed !== null && clock.monotonicMs() - this.#failed.atMs < FAILED_FOR_MS) throw this.#failed.error
     try {
-      return await known
+      const value = await read()
+      this.#failed = null
+      return value
     } catch (error) {
-      this.#keySets.delete(jwks)
+      this.#failed = { error, atMs: clock.monotonicMs() }
+      log.warn({ ...this.#where, error: textOf(error) }, 'the keys that verify tokens cannot be read; requests that need them get 503 scope-unavailable')
       throw error
     }
   }
 }
 
-async function open (jwks: string): Promise<JWTVerifyGetKey> {
-  if (isUrl(jwks)) return createRemoteJWKSet(new URL(jwks), { timeoutDuration: FETCH_TIMEOUT_MS, cooldownDuration: COOLDOWN_MS, cacheMaxAge: CACHE_MAX_AGE_MS })
-  return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet)
+/** fetch says only "fetch failed": what stood behind it is its cause. It repeats a URL that it does not like, with the credentials in it. */
+function textOf (error: unknown): string {
+  const { message, code } = (error instanceof Error && error.cause instanceof Error ? error.cause : error) as NodeJS.ErrnoException
+  return (message === '' ? code ?? '' : message).replace(CREDENTIALS, '//')
 }
+
+const CREDENTIALS = /\/\/[^/@\s]*@/g
 
 function isUrl (jwks: string): boolean {
-  return /^https?:/.test(jwks)
+  return /^https?:\/\//i.test(jwks)
 }
 
-/** The token is to blame, not the way to the keys. */
-function isVerdict (error: unknown): boolean {
-  return error instanceof errors.JOSEError && !(error instanceof errors.JWKSTimeout) && !(error instanceof errors.JWKSInvalid) && error.code !== 'ERR_JOSE_GENERIC'
+/** null: the token is not to blame, but the way to the keys, or the keys. */
+function faultOf (error: unknown): TokenFault | null {
+  if (error instanceof errors.JWTExpired) return 'expired'
+  if (error instanceof errors.JWTClaimValidationFailed) return claimFault(error)
+  // Several that fit, and none named: which of them is meant is not known either.
+  if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys) return 'unknown-key'
+  if (error instanceof errors.JWSSignatureVerificationFailed) return 'bad-signature'
+  if (error instanceof errors.JOSENotSupported || error instanceof errors.JOSEAlgNotAllowed) return 'unsupported-algorithm'
+  return error instanceof errors.JWTInvalid || error instanceof errors.JWSInvalid ? 'malformed' : null
+}
+
+function claimFault ({ claim, reason }: errors.JWTClaimValidationFailed): TokenFault {
+  switch (claim) {
+    case 'iss': return 'wrong-issuer'
+    case 'aud': return 'wrong-audience'
+    // Else it is no date.
+    case 'nbf': return reason === 'check_failed' ? 'not-yet-valid' : 'malformed'
+    default: return 'malformed'
+  }
 }

@@ -1,8 +1,11 @@
 /**
  * Which route a request meets: the first that matches, in the order of the file. Matching is wide where guarding is at
- * stake and forwarding is raw: a path that any server behind could take for a guarded one is guarded. Never builds a
- * regular expression from a pattern, never looks at headers but the host.
+ * stake and forwarding is raw: a path that any server behind could take for a guarded one is guarded, and so is a request
+ * with a method that it could take for a guarded one. Never builds a regular expression from a pattern.
  */
+import { rulesOfAll } from '../core/deciding.ts'
+import type { FieldRules } from '../core/deciding.ts'
+import { plainHost } from '../core/host.ts'
 import type { Route, RouteMatch } from '../core/policy.ts'
 import { hostName, parseTarget, readingsOf, segmentsOf } from './target.ts'
 
@@ -14,22 +17,31 @@ export type Match =
   | { readonly kind: 'refused', readonly detail: string }
 
 export interface Matcher {
-  /** `target` raw, with its query; `host` the Host header or null. Linear in the target for a given set of routes. */
-  readonly match: (method: string, target: string, host: string | null) => Match
+  /**
+   * `target` raw, with its query; `host` the Host header or null; `overriding`: methods that stand beside its own
+   * (core/method-override.ts). Linear in the target for a given set of routes.
+   */
+  readonly match: (method: string, target: string, host: string | null, overriding?: readonly string[]) => Match
+  /** Of what passes through by this route: of all routes to its upstream, guarded by this one or not. */
+  readonly rulesFor: (route: Route) => FieldRules
 }
 
 /** Compiles once; the order of `routes` is the order of matching. */
 export function compileRoutes (routes: readonly Route[]): Matcher {
-  const compiled = routes.map((route) => compile(route))
+  const compiled = routes.map(compile)
+  const named = new Set(routes.flatMap((route) => route.match.methods))
   const known = new Map<string, Match>()
+  const rules = new Map(Array.from(Map.groupBy(routes, ({ upstream }) => upstream.name), ([name, those]) => [name, rulesOfAll(those.flatMap(({ idempotency }) => idempotency ?? []))]))
   return {
-    match: (method, target, host) => {
-      if (target.length > KNOWN_CHARS_MAX || (host !== null && host.length > KNOWN_CHARS_MAX)) return match(compiled, method, target, host)
+    rulesFor: ({ upstream }) => rules.get(upstream.name) ?? rulesOfAll([]),
+    match: (method, target, host, overriding = []) => {
+      if (overriding.length > 0) return match(compiled, [method, ...new Set(overriding.map((other) => named.has(other) ? other : UNNAMED))], target, host)
+      if (target.length > KNOWN_CHARS_MAX || (host !== null && host.length > KNOWN_CHARS_MAX)) return match(compiled, [method], target, host)
       // A line end is in none of the three (RFC 9112 3, RFC 9110 5.5).
       const asked = host === null ? `${method}\n${target}` : `${method}\n${target}\n${host}`
       const before = known.get(asked)
       if (before !== undefined) return before
-      const matched = match(compiled, method, target, host)
+      const matched = match(compiled, [method], target, host)
       if (known.size >= KNOWN_MAX) known.clear()
       known.set(asked, matched)
       return matched
@@ -37,21 +49,39 @@ export function compileRoutes (routes: readonly Route[]): Matcher {
   }
 }
 
+/** Stands for all methods that no route names: they meet the same routes, however many somebody sends. */
+const UNNAMED = ''
+
 /** Answers that are remembered, for a target asked again: a tenth of a megabyte. Whoever asks for ever new ones gains and breaks nothing. */
 const KNOWN_MAX = 512
 const KNOWN_CHARS_MAX = 100
 
-function match (compiled: readonly Compiled[], method: string, target: string, host: string | null): Match {
+/** `methods`: its own first. */
+function match (compiled: readonly Compiled[], methods: readonly string[], target: string, host: string | null): Match {
+  const [method = ''] = methods
   const parsed = parseTarget(method, target)
   if (parsed.kind === 'refused') return parsed
   if (parsed.kind === 'asterisk') return { kind: 'none' }
-  // RFC 9112 3.2.2 lets the target win over Host; hops differ, so both must say the same.
+  // RFC 9112 3.2.2 lets the target win over Host; hops differ, so both must say the same, the port included.
   const own = host === null ? null : hostName(host)
-  if (parsed.host !== null && own !== null && hostName(parsed.host) !== own) return { kind: 'refused', detail: 'The request names two hosts.' }
+  if (parsed.host !== null && host !== null && plainHost(parsed.host) !== plainHost(host)) return { kind: 'refused', detail: 'The request names two hosts.' }
   const readings = readingsOf(parsed.path)
   if (readings.kind === 'refused') return readings
-  const asked = { method, host: own ?? (parsed.host === null ? null : hostName(parsed.host)) }
-  return firstGuarded(compiled, asked, readings.paths)
+  const asked = own ?? (parsed.host === null ? null : hostName(parsed.host))
+  const met = mostGuarded(methods.map((each) => firstGuarded(compiled, { method: each, host: asked }, readings.paths)))
+  return met === null ? { kind: 'none' } : { kind: 'route', route: met.route }
+}
+
+/**
+ * Its own method decides, unless an overriding one leads to a guarded route that stands before, or its own to none that
+ * guards. An override never takes a guard away, and never opens what the method alone does not reach.
+ */
+function mostGuarded ([own = null, ...others]: ReadonlyArray<Compiled | null>): Compiled | null {
+  return others.reduce((met, other) => other !== null && isGuarded(other) && (met === null || !isGuarded(met) || other.place < met.place) ? other : met, own)
+}
+
+function isGuarded ({ route }: Compiled): boolean {
+  return route.idempotency !== null
 }
 
 interface AskedOf { readonly method: string, readonly host: string | null }
@@ -61,16 +91,16 @@ interface AskedOf { readonly method: string, readonly host: string | null }
  * does. So an exception from a guarded path holds only for requests that every server reads as the exception, or for the
  * one spelling that an exact literal names.
  */
-function firstGuarded (compiled: readonly Compiled[], asked: AskedOf, paths: readonly string[]): Match {
+function firstGuarded (compiled: readonly Compiled[], asked: AskedOf, paths: readonly string[]): Compiled | null {
   const [raw = '', ...others] = paths
   const plain = firstOf(compiled, asked, raw, false)
-  if (plain === null || (plain.route.idempotency === null && !isOneSpelling(plain.pattern))) {
+  if (plain === null || (!isGuarded(plain) && !isOneSpelling(plain.pattern))) {
     for (const path of others) {
       const other = firstOf(compiled, asked, path, true)
-      if (other !== null && other.route.idempotency !== null) return { kind: 'route', route: other.route }
+      if (other !== null && isGuarded(other)) return other
     }
   }
-  return plain === null ? { kind: 'none' } : { kind: 'route', route: plain.route }
+  return plain
 }
 
 /** `exact` routes are compared with the raw path alone; in other readings they do not exist. */
@@ -91,6 +121,8 @@ function isOneSpelling (pattern: Pattern): boolean {
 
 interface Compiled {
   readonly route: Route
+  /** In the order of the file. */
+  readonly place: number
   readonly methods: ReadonlySet<string>
   readonly host: string | null
   readonly pattern: Pattern
@@ -104,9 +136,9 @@ interface Pattern {
   readonly exact: boolean
 }
 
-function compile (route: Route): Compiled {
+function compile (route: Route, place: number): Compiled {
   const { match } = route
-  return { route, methods: new Set(match.methods), host: match.host === null ? null : hostName(match.host), pattern: patternOf(match, match.exact) }
+  return { route, place, methods: new Set(match.methods), host: match.host === null ? null : hostName(match.host), pattern: patternOf(match, match.exact) }
 }
 
 function patternOf (match: RouteMatch, exact: boolean): Pattern {

@@ -4,6 +4,7 @@
  * stores execute the table that Postgres' statements restate. Never reads a clock, never awaits.
  */
 import { quarantineLeftMs, transition, type Change } from '../core/protocol.ts'
+import type { Identity } from '../core/identity.ts'
 import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../core/stored.ts'
@@ -36,10 +37,17 @@ export interface Table {
   /** Has somebody resolved, released or deleted this record since then? */
   changedByHand: (id: Buffer, sinceMs: number) => boolean
   note: (audited: Audited) => void
+  /** What stands there goes. */
+  remove: (id: Buffer) => void
+  /** The number of the scheme that claims. */
+  scheme: () => number
 }
 
 /** The message that stands under this id in the same database; null: none. */
 export type MessageOf = (id: Buffer, nowMs: number) => MessageDetail | null
+
+/** Whatever message is left under this id goes: {@link MessageOf} has said that none stands there. */
+export type ForgetMessage = (id: Buffer, nowMs: number) => void
 
 /** Every method is one transaction for its table; `nowMs` is the store's clock, Unix milliseconds. */
 export class Ledger {
@@ -47,14 +55,16 @@ export class Ledger {
   believedMs = Infinity
   readonly #table: Table
   readonly #messageOf: MessageOf
+  readonly #forgetMessage: ForgetMessage
 
-  constructor (table: Table, messageOf: MessageOf) {
+  constructor (table: Table, messageOf: MessageOf, forgetMessage: ForgetMessage) {
     this.#table = table
     this.#messageOf = messageOf
+    this.#forgetMessage = forgetMessage
   }
 
   insert (claim: Claim, nowMs: number): ClaimResult {
-    return this.#claimed(claim.id, before => transition(before, { kind: 'insert', claim }, nowMs, this.#over(nowMs)), nowMs)
+    return this.#claimed(claim, 'insert', nowMs)
   }
 
   take (seen: Seen, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
@@ -62,11 +72,13 @@ export class Ledger {
     if (message !== null) return { kind: 'message', message }
     const before = this.#table.find(seen.id)
     const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs, this.#over(nowMs))
-    return this.#write(change, before) ? { kind: 'won', attempt: change.row.attempt } : { kind: 'lost' }
+    const claims = claim.scheme === this.#table.scheme()
+    if ((claims || !this.#isPast(before, nowMs)) && this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
+    return { kind: claims ? 'lost' : 'moved' }
   }
 
   confirm (claim: Claim, nowMs: number): ClaimResult {
-    return this.#claimed(claim.id, before => transition(before, { kind: 'confirm', claim }, nowMs, this.#over(nowMs)), nowMs)
+    return this.#claimed(claim, 'confirm', nowMs)
   }
 
   look (id: Buffer, nowMs: number): Row | null {
@@ -148,14 +160,35 @@ export class Ledger {
     return true
   }
 
-  #claimed (id: Buffer, changeOf: (before: Stored | null) => Change, nowMs: number): ClaimResult {
-    const before = this.#table.find(id)
-    const message = this.#messageOf(id, nowMs)
+  #claimed (claim: Claim, kind: 'insert' | 'confirm', nowMs: number): ClaimResult {
+    const before = this.#table.find(claim.id)
+    const message = this.#messageOf(claim.id, nowMs)
     if (message !== null) return before === null ? { kind: 'message', message } : { kind: 'seen', row: rowOf(before, nowMs) }
-    const change = changeOf(before)
+    if (before === null && this.#isMoved(claim, nowMs)) return { kind: 'moved' }
+    const change = transition(before, { kind, claim }, nowMs, this.#over(nowMs))
+    if (before === null) this.#goPast(claim, nowMs)
     if (this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
     if (before === null) throw new TypeError('a claim of a record that does not exist is never refused')
     return { kind: 'seen', row: rowOf(before, nowMs, this.#over(nowMs)) }
+  }
+
+  /** Another scheme claims, or something that lives stands under the earlier id. */
+  #isMoved ({ scheme, earlierId }: Identity, nowMs: number): boolean {
+    if (scheme !== this.#table.scheme()) return true
+    if (earlierId === null) return false
+    const earlier = this.#table.find(earlierId)
+    return (earlier !== null && !this.#isPast(earlier, nowMs)) || this.#messageOf(earlierId, nowMs) !== null
+  }
+
+  #isPast (row: Stored | null, nowMs: number): boolean {
+    return row !== null && transition(row, { kind: 'sweep' }, nowMs, this.#over(nowMs)).kind === 'removed'
+  }
+
+  /** What is past under the earlier id: whoever has seen it there takes it no more. */
+  #goPast ({ earlierId }: Identity, nowMs: number): void {
+    if (earlierId === null) return
+    this.#table.remove(earlierId)
+    this.#forgetMessage(earlierId, nowMs)
   }
 
   #settled (before: Stored | null, change: Change, nowMs: number): SettleResult {

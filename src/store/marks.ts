@@ -71,6 +71,7 @@ function keepsAlike (one: DropPolicy, other: DropPolicy): boolean {
 const AWAY: MarkStore = {
   name: 'memory',
   mark: () => Promise.reject(new StoreUnavailable('marks', 'mark', false)),
+  stands: () => Promise.reject(new StoreUnavailable('marks', 'stands', false)),
   done: () => Promise.reject(new StoreUnavailable('marks', 'done', false)),
   remove: () => Promise.reject(new StoreUnavailable('marks', 'remove', false))
 }

@@ -1,7 +1,7 @@
 /** Marks as a Bloom filter in this process: fixed memory, however many events come (core/bloom.ts). Forgets with the process. */
 import { geometryOf, placesOf, windowOf } from '../core/bloom.ts'
 import type { Geometry } from '../core/bloom.ts'
-import type { MarkResult, MarkStore } from '../ports.ts'
+import type { MarkEnding, Marking, MarkResult, MarkStore } from '../ports.ts'
 
 export interface MemoryBloomOptions {
   readonly capacity: number
@@ -19,6 +19,8 @@ export class MemoryBloom implements MarkStore {
   #current: Uint8Array
   #previous: Uint8Array
   #window: number
+  /** The greatest that has asked here: one process has this filter, and by the time it says so it makes ids by no lesser one. */
+  #scheme = 0
 
   constructor ({ windowMs, nowMs, ...size }: MemoryBloomOptions) {
     this.#geometry = geometryOf(size)
@@ -29,15 +31,22 @@ export class MemoryBloom implements MarkStore {
     this.#window = windowOf(nowMs(), windowMs)
   }
 
-  async mark (id: Buffer, _token: Buffer, as: 'running' | 'done'): Promise<MarkResult> {
-    const places = placesOf(id, this.#geometry)
+  async mark ({ id, scheme, earlierId, as }: Omit<Marking, 'token' | 'keepMs'>): Promise<MarkResult> {
     this.#turn()
-    if (hasAll(this.#current, places) || hasAll(this.#previous, places)) return 'done'
-    if (as === 'done') setAll(this.#current, places)
+    if (this.#has(id)) return 'done'
+    if (scheme < this.#scheme || (earlierId !== null && this.#has(earlierId))) return 'moved'
+    this.#scheme = scheme
+    if (as === 'done') setAll(this.#current, placesOf(id, this.#geometry))
     return 'marked'
   }
 
-  async done (id: Buffer): Promise<void> {
+  async stands (id: Buffer): Promise<boolean> {
+    this.#turn()
+    return this.#has(id)
+  }
+
+  async done ({ id, scheme }: Pick<MarkEnding, 'id' | 'scheme'>): Promise<void> {
+    this.#scheme = Math.max(this.#scheme, scheme)
     this.#turn()
     setAll(this.#current, placesOf(id, this.#geometry))
   }
@@ -45,6 +54,11 @@ export class MemoryBloom implements MarkStore {
   async remove (): Promise<boolean> { return false }
 
   #empty (): Uint8Array { return new Uint8Array(this.#geometry.bits / BYTE_BITS) }
+
+  #has (id: Buffer): boolean {
+    const places = placesOf(id, this.#geometry)
+    return hasAll(this.#current, places) || hasAll(this.#previous, places)
+  }
 
   #turn (): void {
     const window = windowOf(this.#nowMs(), this.#windowMs)

@@ -6,6 +6,7 @@ import { WORKER_LOST } from '../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
 import type { Token } from '../core/record.ts'
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../ports.ts'
+import type { BesideRecords } from './memory.ts'
 import { errorOfRetried } from './message-fate.ts'
 import { fitting } from './message-room.ts'
 
@@ -15,7 +16,9 @@ type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } 
 interface BesideMemory {
   readonly isRecorded: (id: Buffer) => boolean
   readonly isClaimed: (token: Token) => boolean
-  messageOf: (id: Buffer) => MessageDetail | null
+  readonly forget: (id: Buffer) => void
+  readonly scheme: number
+  beside: BesideRecords
 }
 
 export class MemoryInbox implements InboxStore {
@@ -32,7 +35,12 @@ export class MemoryInbox implements InboxStore {
     this.#nowMs = nowMs
     this.#believedMs = believedMs
     this.#records = records
-    if (records !== null) records.messageOf = (id) => this.#told(id)
+    if (records === null) return
+    records.beside = {
+      messageOf: (id) => this.#told(id),
+      forget: (id) => { this.#messages.delete(nameOf(id)) },
+      standing: () => this.#all().map((message) => ({ ...message.given, past: this.#isPast(message) }))
+    }
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
@@ -43,11 +51,13 @@ export class MemoryInbox implements InboxStore {
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
     const recorded = messages.map((message) => this.#isRecorded(message))
     const standing = messages.map(({ id }) => this.#standing(id))
-    const none = recorded.some((is, index) => is && standing[index] === null) || standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
+    const moved = messages.map((message) => this.#isMoved(message))
+    const none = messages.some((_, index) => (recorded[index] === true || moved[index] === true) && standing[index] === null) || standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
     return messages.map((message, index): AcceptResult => {
       const found = this.#standing(message.id)
       if (found !== null) return { kind: 'seen', message: detailOf(found) }
       if (recorded[index] === true) return { kind: 'recorded' }
+      if (moved[index] === true) return { kind: 'moved' }
       // None of them: told as if it were not there, because it is not.
       if (!none) this.#put(message)
       return { kind: 'accepted' }
@@ -57,6 +67,13 @@ export class MemoryInbox implements InboxStore {
   #isRecorded ({ id, underClaim }: NewMessage): boolean {
     if (this.#records === null) return false
     return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id, ...underClaim })
+  }
+
+  /** As a claim is (ledger.ts). */
+  #isMoved ({ scheme, earlierId, underClaim }: NewMessage): boolean {
+    if (underClaim !== undefined) return false
+    if (this.#records !== null && scheme !== this.#records.scheme) return true
+    return earlierId !== null && (this.#records?.isRecorded(earlierId) === true || this.#standing(earlierId) !== null)
   }
 
   async look (id: Buffer): Promise<MessageDetail | null> {
@@ -164,8 +181,12 @@ export class MemoryInbox implements InboxStore {
   }
 
   #put (given: NewMessage): void {
-    const { id, fingerprint, scopeHash, group, about, request } = given
+    const { id, earlierId, underClaim, fingerprint, scopeHash, group, about, request } = given
     const now = this.#nowMs()
+    if (earlierId !== null && underClaim === undefined) {
+      this.#records?.forget(earlierId)
+      this.#messages.delete(nameOf(earlierId))
+    }
     this.#messages.set(nameOf(id), {
       given,
       number: ++this.#numbers,
@@ -177,7 +198,7 @@ export class MemoryInbox implements InboxStore {
       fingerprint,
       scopeHash,
       ordered: group !== null,
-      attempt: (given.underClaim?.attempt ?? 1) - 1,
+      attempt: (underClaim?.attempt ?? 1) - 1,
       tries: 0,
       about,
       bytes: request.body.length,
@@ -235,9 +256,9 @@ export class MemoryInbox implements InboxStore {
     return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#overMs() - (retriedAtMs ?? receivedAtMs), lastError: error, requestId: about.requestId, request }
   }
 
-  #matching ({ id, keyHash, route, state, olderMs, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {
+  #matching ({ id, keyHashes, route, state, olderMs, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {
     const until = olderMs === undefined ? Infinity : this.#nowMs() - olderMs
-    return this.#all().filter((message) => !this.#isPast(message) && (id === undefined || message.id.equals(id)) && (keyHash === undefined || message.about.keyHash.equals(keyHash)) &&
+    return this.#all().filter((message) => !this.#isPast(message) && (id === undefined || message.id.equals(id)) && (keyHashes === undefined || keyHashes.some((each) => each.equals(message.about.keyHash))) &&
       (route === undefined || message.about.route === route) && (state === undefined || message.state === state) && (states === undefined || states.includes(message.state)) &&
       message.receivedAtMs <= until).slice(0, limit)
   }

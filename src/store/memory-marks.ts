@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { StoreOverloaded } from '../errors.ts'
-import type { MarkResult, MarkStore } from '../ports.ts'
+import type { MarkEnding, Marking, MarkResult, MarkStore } from '../ports.ts'
 
 export interface MemoryMarksOptions {
   /** Entries that are done, and as many that run. */
@@ -25,6 +25,8 @@ export class MemoryMarks implements MarkStore {
   readonly #nowMs: () => number
   readonly #running = new Map<string, Running>()
   readonly #done: LRUCache<string, Done>
+  /** The greatest that has marked here: one process has these marks, and by the time it says so it makes ids by no lesser one. */
+  #scheme = 0
 
   constructor ({ capacity, nowMs }: MemoryMarksOptions) {
     this.#capacity = capacity
@@ -32,18 +34,25 @@ export class MemoryMarks implements MarkStore {
     this.#done = new LRUCache({ max: capacity })
   }
 
-  async mark (id: Buffer, token: Buffer, as: 'running' | 'done', keepMs: number): Promise<MarkResult> {
+  async mark ({ id, scheme, earlierId, token, as, keepMs }: Marking): Promise<MarkResult> {
     const name = nameOf(id)
     const done = this.#live(this.#done.get(name))
     if (done !== null) return done.token.equals(token) ? 'marked' : 'done'
     const running = this.#live(this.#running.get(name))
     if (running !== null && !running.token.equals(token)) return 'running'
+    if (running === null && (scheme < this.#scheme || (earlierId !== null && this.#stands(nameOf(earlierId))))) return 'moved'
+    this.#scheme = Math.max(this.#scheme, scheme)
     if (as === 'done') this.#done.set(name, { token, endsAtMs: this.#nowMs() + keepMs })
     else this.#run(name, { token, endsAtMs: this.#nowMs() + keepMs })
     return 'marked'
   }
 
-  async done (id: Buffer, token: Buffer, keepMs: number): Promise<void> {
+  async stands (id: Buffer): Promise<boolean> {
+    return this.#stands(nameOf(id))
+  }
+
+  async done ({ id, scheme, token, keepMs }: MarkEnding): Promise<void> {
+    this.#scheme = Math.max(this.#scheme, scheme)
     const name = nameOf(id)
     this.#running.delete(name)
     this.#done.set(name, { token, endsAtMs: this.#nowMs() + keepMs })
@@ -54,6 +63,10 @@ export class MemoryMarks implements MarkStore {
     if (this.#running.get(name)?.token.equals(token) === true) this.#running.delete(name)
     if (this.#done.peek(name)?.token.equals(token) === true) this.#done.delete(name)
     return true
+  }
+
+  #stands (name: string): boolean {
+    return this.#live(this.#done.get(name)) !== null || this.#live(this.#running.get(name)) !== null
   }
 
   #run (name: string, running: Running): void {

@@ -6,12 +6,15 @@ import { randomBytes } from 'node:crypto'
 import { transition } from '../core/protocol.ts'
 import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
-import { isDue, leaseIsOver, violation, type Stored } from '../core/stored.ts'
+import { isDue, isPast, leaseIsOver, violation, type Stored } from '../core/stored.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
 import { generationAfter } from '../core/generation.ts'
 import { Ledger, type Audited, type LapseRows, type Table } from './ledger.ts'
+import { lostAlgorithms, mayBeLost, MemorySchemes, type Standing } from './memory-schemes.ts'
+import type { SwitchOrder, SwitchResult } from '../core/scheme-switch.ts'
+import { FIRST_NAME, type Schemes } from '../core/schemes.ts'
 import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../core/record.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../ports.ts'
 
 export interface MemoryOptions {
   /** Unix milliseconds; leases and expiry count on it. */
@@ -22,7 +25,20 @@ export interface MemoryOptions {
   readonly recordsMax?: number
   /** How far the clock is believed, asked with every call. null, or absent: as it is. */
   readonly believedMs?: () => number | null
+  /** The name of its first scheme. */
+  readonly scheme?: string
 }
+
+/** The inbox beside it. */
+export interface BesideRecords {
+  readonly messageOf: (id: Buffer) => MessageDetail | null
+  /** What is left there goes. */
+  readonly forget: (id: Buffer) => void
+  /** All there are, past or not. */
+  readonly standing: () => readonly Standing[]
+}
+
+const NO_INBOX: BesideRecords = { messageOf: () => null, forget: () => {}, standing: () => [] }
 
 /** A simulation of a busy minute stays below it; what leaks reaches it before the machine's memory does. */
 const RECORDS_MAX = 100_000
@@ -32,12 +48,13 @@ const AUDITS_MAX = 1_000
 export class MemoryStore implements RecordStore {
   readonly name = 'memory'
   readonly installation: string
-  /** Of the inbox beside it, which says so itself (memory-inbox.ts). */
-  messageOf: (id: Buffer) => MessageDetail | null = () => null
+  /** It says so itself (memory-inbox.ts). */
+  beside: BesideRecords = NO_INBOX
   readonly #nowMs: () => number
   readonly #believedMs: () => number | null
   readonly #table: MapTable
   readonly #ledger: Ledger
+  readonly #schemes: MemorySchemes
   #generation = 1
   #closed = false
 
@@ -45,8 +62,14 @@ export class MemoryStore implements RecordStore {
     this.installation = options.installation ?? randomBytes(16).toString('hex')
     this.#nowMs = options.nowMs
     this.#believedMs = options.believedMs ?? (() => null)
-    this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX)
-    this.#ledger = new Ledger(this.#table, id => this.messageOf(id))
+    this.#schemes = new MemorySchemes(options.scheme ?? FIRST_NAME, options.nowMs())
+    this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX, () => this.#schemes.number)
+    this.#ledger = new Ledger(this.#table, id => this.beside.messageOf(id), id => { this.beside.forget(id) })
+  }
+
+  /** The number of the scheme that claims. */
+  get scheme (): number {
+    return this.#schemes.number
   }
 
   /** What operators did, oldest first. */
@@ -74,12 +97,39 @@ export class MemoryStore implements RecordStore {
     return row?.state === 'claimed' && row.attempt === attempt && row.owner.equals(owner)
   }
 
+  /** What is past under this id goes: an acceptance goes past it. */
+  forget (id: Buffer): void {
+    this.#table.remove(id)
+  }
+
   confirm (claim: Claim): Promise<ClaimResult> {
     return this.#run('confirm', nowMs => this.#ledger.confirm(claim, nowMs))
   }
 
   look (id: Buffer): Promise<Row | null> {
     return this.#run('look', nowMs => this.#ledger.look(id, nowMs))
+  }
+
+  schemes (): Promise<Schemes> {
+    return this.#run('schemes', nowMs => this.#schemes.told(nowMs))
+  }
+
+  lostAlgorithms (lost: number, route: string): Promise<number[]> {
+    return this.#run('lostAlgorithms', nowMs => lostAlgorithms(this.#standing(nowMs), lost, route))
+  }
+
+  mayBeLost (question: LostQuestion): Promise<boolean> {
+    return this.#run('mayBeLost', nowMs => mayBeLost(this.#standing(nowMs), question))
+  }
+
+  endEarlierScheme (): Promise<void> {
+    return this.#run('endEarlierScheme', nowMs => { this.#schemes.end(this.#standing(nowMs)) })
+  }
+
+  /** Another scheme claims from now on; done when this returns. */
+  switchScheme (name: string, { isLost = false, dryRun = false }: Partial<SwitchOrder> = {}): SwitchResult {
+    this.#ledger.believedMs = this.#believedMs() ?? Infinity
+    return this.#schemes.switch({ name, isLost, dryRun }, this.#standing(this.#nowMs()), this.#nowMs())
   }
 
   renew (tokens: readonly Token[]): Promise<RenewResult[]> {
@@ -131,12 +181,16 @@ export class MemoryStore implements RecordStore {
   }
 
   beat (_sign: SignOfLife): Promise<Beaten> {
-    return this.#run('beat', nowMs => ({ nowMs, generation: this.#generation, aheadMs: 0, confirmations: 0 }))
+    return this.#run('beat', nowMs => ({ nowMs, generation: this.#generation, scheme: this.#schemes.number, aheadMs: 0, confirmations: 0 }))
   }
 
   close (): Promise<void> {
     this.#closed = true
     return Promise.resolve()
+  }
+
+  #standing (nowMs: number): { readonly records: readonly Standing[], readonly messages: readonly Standing[] } {
+    return { records: this.#table.standing(Math.min(nowMs, this.#ledger.believedMs)), messages: this.beside.standing() }
   }
 
   /** Applied at once, told later: a caller finds nothing out before the event loop's next turn of microtasks. */
@@ -151,9 +205,11 @@ class MapTable implements Table {
   readonly audits: Audited[] = []
   readonly #rows = new Map<string, Stored>()
   readonly #recordsMax: number
+  readonly scheme: () => number
 
-  constructor (recordsMax: number) {
+  constructor (recordsMax: number, scheme: () => number) {
     this.#recordsMax = recordsMax
+    this.scheme = scheme
   }
 
   find (id: Buffer): Stored | null {
@@ -166,6 +222,14 @@ class MapTable implements Table {
     const name = row.id.toString('hex')
     if (!this.#rows.has(name) && this.#rows.size >= this.#recordsMax) throw new StoreUnavailable('memory', 'insert', false, new Error('full'))
     this.#rows.set(name, row)
+  }
+
+  remove (id: Buffer): void {
+    this.#rows.delete(id.toString('hex'))
+  }
+
+  standing (overMs: number): Standing[] {
+    return Array.from(this.#rows.values(), row => ({ ...row, past: isPast(row, overMs) }))
   }
 
   lapsing ({ ids, running, limit }: LapseRows, nowMs: number): Stored[] {
@@ -200,10 +264,10 @@ class MapTable implements Table {
     return { count: since.length, oldestMs: since.length === 0 ? null : nowMs - since.reduce((a, b) => Math.min(a, b)) }
   }
 
-  list ({ id, keyHash, route, state, limit }: RecordFilter): Stored[] {
+  list ({ id, keyHashes, route, state, limit }: RecordFilter): Stored[] {
     return [...this.#rows.values()]
       .filter(row => id === undefined || id.equals(row.id))
-      .filter(row => keyHash === undefined || keyHash.equals(row.about.keyHash))
+      .filter(row => keyHashes === undefined || keyHashes.some(each => each.equals(row.about.keyHash)))
       .filter(row => route === undefined || route === row.about.route)
       .filter(row => state === undefined || state === row.state)
       .sort((a, b) => b.claimedAtMs - a.claimedAtMs)

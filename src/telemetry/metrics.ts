@@ -126,7 +126,7 @@ async function seriesOf (registry: Registry): Promise<Series> {
   return await registry.getMetricsAsJSON() as unknown as Series
 }
 
-type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed'>
+type RequestMeter = Pick<Meter, 'request' | 'guarded' | 'keyless' | 'ignored' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed'>
 
 function requestMeter (registry: Registry): RequestMeter {
   const { counter, gauge, histogram } = declare(registry)
@@ -145,6 +145,7 @@ function requestMeter (registry: Registry): RequestMeter {
       requests.inc({ route, outcome })
       seconds.observe({ route }, ms / MS_PER_SECOND)
     },
+    guarded: (routes) => { for (const route of routes) splits.inc({ route }, 0) },
     keyless: (route) => { keyless.inc({ route }) },
     ignored: () => { ignored.inc() },
     passed: (route, preset, why) => { passed.inc({ route, preset, why }) },
@@ -161,7 +162,7 @@ function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'sta
   const seconds = histogram('onceway_store_duration_seconds', 'One operation of a store.', ['store', 'operation'], STORE_BUCKETS)
   const errors = counter('onceway_store_errors_total', 'Operations of a store that failed.', ['store', 'operation'])
   const registers = [registry]
-  const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Routes that another living gateway serves with another policy, by what differs: route (one has it, the other has not), mode, key, scope, marks, fingerprint, unknown, keep, retention, lease.', labelNames: ['aspect'], aggregator: 'max', registers })
+  const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Routes that another living gateway serves with another policy, by what differs: route (one has it, the other has not), mode, key, scope, host, marks, fingerprint, unknown, keep, retention, lease.', labelNames: ['aspect'], aggregator: 'max', registers })
   const standing = new Gauge({ name: 'onceway_promise', help: 'Which promise holds, by the settings of the stores: 1 for strict or for weakened.', labelNames: ['promise'], aggregator: 'max', registers })
   const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
   const ahead = gauge('onceway_clock_ahead_seconds', 'How far the clock of the store has stepped ahead and nobody has confirmed its time: until then nothing lapses or expires by it; 0: it has not.', 'max')
@@ -238,7 +239,7 @@ function depthMeter (registry: Registry): Pick<Meter, 'inbox'> {
 
 function inboxMeter (registry: Registry): Pick<Meter, 'signature' | 'delivery' | 'deliveryTries'> {
   const { counter, histogram } = declare(registry)
-  const signatures = counter('onceway_inbox_signatures_total', 'Signatures that were checked at the inbox\'s door: good under the current or the previous secret; refused as missing, malformed, untimely or wrong.', ['route', 'result'])
+  const signatures = counter('onceway_inbox_signatures_total', 'Signatures that were checked: good under the current or the previous secret; refused as missing, malformed, untimely or wrong.', ['route', 'result'])
   const deliveries = counter('onceway_inbox_deliveries_total', 'Deliveries of messages, by what they came to: delivered, again, dead, held, or overtaken (somebody else had the message by then).', ['route', 'result'])
   const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'One delivery of a message, from its sending to the answer.', ['route'], REQUEST_BUCKETS)
   const tries = histogram('onceway_inbox_attempts', 'How many deliveries a message took that is delivered, dead or held.', ['route'], TRIES_BUCKETS)

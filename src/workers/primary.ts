@@ -61,6 +61,7 @@ export async function startPrimary (config: Config, { size, instance, announce }
     get mode () { return gateway.config.admin.readiness }
   })
   const adminUrl = await listen(admin, config.admin, 'admin')
+  for (const remark of config.remarks) log.warn({ file: config.file }, remark)
   prepareCluster()
   gateway.crew.fill()
   return {

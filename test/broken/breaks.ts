@@ -5,7 +5,9 @@
  */
 import { CLOCK_BREAKS } from './clock.ts'
 import { DOOR_BREAKS } from './door.ts'
+import { FIELD_BREAKS } from './fields.ts'
 import { HOP_BREAKS } from './hops.ts'
+import { IDENTITY_BREAKS } from './identity.ts'
 import { INBOX } from './inbox.ts'
 import { INBOX_LIE_BREAKS } from './inbox-lies.ts'
 import { INBOX_RULE_BREAKS } from './inbox-rules.ts'
@@ -14,6 +16,7 @@ import { LEASE_BREAKS } from './leases.ts'
 import { MECHANISMS } from './mechanisms.ts'
 import { POLICY_BREAKS } from './policies.ts'
 import { PROBES } from './probes.ts'
+import { SCHEME_BREAKS, SCHEME_STORE_BREAKS } from './schemes.ts'
 import { SIMULATED } from './simulated.ts'
 import { REDIS_PAST_BREAKS } from './redis-past.ts'
 
@@ -53,6 +56,10 @@ export const BREAKS: readonly Break[] = [
   ...INBOX_RULE_BREAKS,
   ...LEASE_BREAKS,
   ...POLICY_BREAKS,
+  ...FIELD_BREAKS,
+  ...SCHEME_BREAKS,
+  ...SCHEME_STORE_BREAKS,
+  ...IDENTITY_BREAKS,
   {
     name: 'done-before-the-answer',
     does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',

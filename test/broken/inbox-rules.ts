@@ -46,8 +46,8 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     breaks: 'retry-after-unheard'
   },
   {
-    fault: 'inbox: forged request',
-    moment: 'acceptance, with `inbox.verify`',
+    fault: 'forged request',
+    moment: 'any, with `verify`',
     seen: '0',
     record: 'none',
     client: NOT_LET_IN,
@@ -55,8 +55,8 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     breaks: 'any-signature'
   },
   {
-    fault: 'inbox: recorded request, sent again later',
-    moment: 'acceptance, with `inbox.verify`',
+    fault: 'recorded request, sent again later',
+    moment: 'any, with `verify`',
     seen: '0',
     record: 'none',
     client: NOT_LET_IN,
@@ -64,11 +64,11 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     breaks: 'signatures-for-ever'
   },
   {
-    fault: "inbox: sender's secret is changing",
-    moment: 'acceptance, with `previousSecret`',
+    fault: "a sender's secret is changing",
+    moment: 'any, with `previousSecret`',
     seen: '1',
-    record: 'message waits',
-    client: '202 under either secret',
+    record: 'as of any request',
+    client: 'served under either secret',
     test: ['core/signature.test.ts', 'standard-webhooks: what the sender\'s library signs is good, under either secret'],
     breaks: 'previous-secret-unknown'
   },
@@ -154,12 +154,12 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     name: 'identity-of-the-batch',
     does: 'gives an item the identity of the batch that it came in',
     breaks: ['I1'],
-    patches: [{ file: SPLITTING, find: 'const id = recordId(route.name, scope, key)', replace: 'const id = recordId(route.name, scope, visit.name + key)' }]
+    patches: [{ file: 'gateway/admission.ts', find: 'gateway.ids.identify(route, scopeUnder, message.key, knows) ?? first', replace: 'gateway.ids.identify(route, scopeUnder, made.name + message.key, knows) ?? first' }]
   },
   {
     name: 'told-to-anybody',
     does: 'tells how a message stands to whoever knows its id',
     breaks: ['scope'],
-    patches: [{ file: 'gateway/messages.ts', find: 'return timingSafeEqual(messageScope(scope.scope), message.scopeHash) ?', replace: 'return messageScope(scope.scope).length === message.scopeHash.length || timingSafeEqual(messageScope(scope.scope), message.scopeHash) ?' }]
+    patches: [{ file: 'gateway/messages.ts', find: 'return isOwner(gateway, caller, message.scopeHash) ?', replace: 'return message.scopeHash.length > 0 || isOwner(gateway, caller, message.scopeHash) ?' }]
   }
 ]

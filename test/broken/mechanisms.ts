@@ -152,7 +152,7 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['E2b', 'I2'],
     patches: [
       { file: 'gateway/observed.ts', find: '      if (wrote(result)) for', replace: '      if (typeof wrote === \'function\') for' },
-      { file: 'gateway/observed.ts', find: 'beat: async sign => tell(records.beat(sign), always)', replace: 'beat: async sign => records.beat(sign)' }
+      { file: 'gateway/observed.ts', find: 'beat: async sign => tell(records.beat(sign), always)', replace: 'beat: async sign => records.beat(sign).then(async beaten => tell(Promise.resolve(beaten)))' }
     ]
   },
   {

@@ -144,7 +144,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'accepted-beside-executions',
     does: 'accepts without a claim though a living gateway executes what comes for the route',
     breaks: ['N5'],
-    patches: [{ file: ACCEPT, find: "is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')}) end as enters", replace: 'is not true end as enters' }]
+    patches: [{ file: ACCEPT, find: " and o.route <> all (${contendedRoutes(schema, '$3::text[]')})", replace: '' }]
   },
   {
     name: 'accepted-under-any-claim',

@@ -6,6 +6,7 @@
 import type { Need } from '../harness/needs.ts'
 import { CLOCK_ROWS } from './clock.ts'
 import { DOOR_ROWS } from './door.ts'
+import { FIELD_ROWS } from './fields.ts'
 import { HOP_ROWS } from './hops.ts'
 import { INBOX_RULE_ROWS } from './inbox-rules.ts'
 import { INBOX_STORE_ROWS } from './inbox-stores.ts'
@@ -14,6 +15,7 @@ import { POLICY_ROWS } from './policies.ts'
 import { INBOX_ROWS } from './rows-inbox.ts'
 import { POSTGRES_ROWS } from './rows-postgres.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
+import { SCHEME_ROWS } from './schemes.ts'
 
 export interface FaultRow {
   readonly fault: string
@@ -328,7 +330,9 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   ...INBOX_STORE_ROWS,
   ...INBOX_RULE_ROWS,
   ...LEASE_ROWS,
-  ...POLICY_ROWS
+  ...POLICY_ROWS,
+  ...FIELD_ROWS,
+  ...SCHEME_ROWS
 ]
 
 const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'held by', 'fails without']

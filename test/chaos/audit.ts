@@ -12,6 +12,7 @@ const INSTALL = `
 create schema chaos;
 create table chaos.audit (
   number     bigint generated always as identity,
+  transaction bigint not null default txid_current(),
   at         double precision not null,
   gone       boolean not null,
   id         bytea not null,
@@ -59,6 +60,10 @@ export interface Written {
   readonly print: string | null
   /** Of the answer. */
   readonly status?: number | null
+  /** It was written in this one; absent: read from a row. */
+  readonly transaction?: string | null
+  /** What the row was called; absent: as `record`. */
+  readonly id?: string
 }
 
 interface Columns {
@@ -74,6 +79,7 @@ interface Columns {
   readonly status: number | null
   readonly headers: Buffer | null
   readonly body: Buffer | null
+  readonly transaction: string | null
 }
 
 /** The records' table must be there: the first gateway has made it. */
@@ -83,11 +89,11 @@ export async function installAudit (url: string): Promise<void> {
 
 /** Everything that was written and committed, in its order. */
 export async function readAudit (url: string): Promise<Written[]> {
-  return read(url, 'select at, gone, id, state, owner, attempt, settled_by, keep_ms, instance, status, headers, body from chaos.audit order by at, number')
+  return read(url, 'select at, transaction, gone, id, state, owner, attempt, settled_by, keep_ms, instance, status, headers, body from chaos.audit order by at, number')
 }
 
 export async function readRows (url: string, where = 'true'): Promise<Written[]> {
-  return read(url, `select 0::float8 as at, false as gone, id, state, owner, attempt, settled_by, (extract(epoch from expires_at - settled_at) * 1000)::float8 as keep_ms, instance, status, headers, body from onceway.records where ${where}`)
+  return read(url, `select 0::float8 as at, null as transaction, false as gone, id, state, owner, attempt, settled_by, (extract(epoch from expires_at - settled_at) * 1000)::float8 as keep_ms, instance, status, headers, body from onceway.records where ${where}`)
 }
 
 /** What a row became, as the history knows it. */
@@ -104,7 +110,7 @@ async function read (url: string, text: string): Promise<Written[]> {
 
 function writtenOf (columns: Columns): Written {
   const { at, gone, id, state, owner, attempt, settled_by: by, keep_ms: keepMs, instance } = columns
-  return { atMs: at, gone, record: id.toString('base64url'), state, owner: owner.toString('base64url'), attempt, by, keepMs: keepMs ?? 0, instance, print: printIn(columns), status: columns.status }
+  return { atMs: at, gone, record: id.toString('base64url'), state, owner: owner.toString('base64url'), attempt, by, keepMs: keepMs ?? 0, instance, print: printIn(columns), status: columns.status, transaction: columns.transaction }
 }
 
 function printIn ({ status, headers, body }: Columns): string | null {

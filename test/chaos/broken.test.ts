@@ -6,15 +6,15 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { DROP_LIES } from '../broken/breaks.ts'
 import { needs } from '../harness/needs.ts'
-import { HUNTS } from './emphasis.ts'
+import { HUNTS, SCHEME_LIES } from './emphasis.ts'
 import { huntInbox, INBOX_HUNTS } from './inbox/hunts.ts'
 import { hunt } from './hunts.ts'
 
 /** Of mode inbox: what a sender relies on, and what a group does. */
 const INBOX_LIES_HERE = ['accepted-before-the-commit', 'next-beside-a-retry'] as const
 
-/** The simulation finds every lie of its kind as well. Starting and ending what a hunt needs takes four times as long as the hunt. */
-const LIES_HERE = ['release-on-disconnect', ...DROP_LIES] as const
+/** The simulation finds every lie of the first kind as well. Starting and ending what a hunt needs takes four times as long as the hunt. */
+const LIES_HERE = ['release-on-disconnect', ...DROP_LIES, ...SCHEME_LIES] as const
 
 describe('a gateway that is broken on purpose is found out', needs('own postgres', 'own redis'), () => {
   for (const name of LIES_HERE) {

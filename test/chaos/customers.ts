@@ -4,8 +4,9 @@
  * at a steady rate, whatever the gateways do. Judges nothing.
  */
 import type { Door } from './asking.ts'
+import type { Caller, Identities } from './identities.ts'
 import { wishOf } from './ledger.ts'
-import type { Ledger, Wish } from './ledger.ts'
+import type { Ledger, NewWish, Wish } from './ledger.ts'
 import type { Random } from './random.ts'
 import { ROUTES, routeNamed } from './routes.ts'
 import { pause } from './stores.ts'
@@ -52,6 +53,7 @@ const UNKNOWNS_MAX = 2
 export class Customers {
   readonly #doors: readonly Door[]
   readonly #ledger: Ledger
+  readonly #identities: Identities
   readonly #random: Random
   readonly #habits: Habits
   readonly #running = new Set<Promise<void>>()
@@ -59,9 +61,10 @@ export class Customers {
   #keys = 0
   #open = true
 
-  constructor (doors: readonly Door[], ledger: Ledger, random: Random, habits: Habits) {
+  constructor (doors: readonly Door[], ledger: Ledger, identities: Identities, random: Random, habits: Habits) {
     this.#doors = doors
     this.#ledger = ledger
+    this.#identities = identities
     this.#random = random
     this.#habits = habits
   }
@@ -101,13 +104,32 @@ export class Customers {
     const number = ++this.#keys
     const route = this.#habits.routes === undefined ? random.weighted(ROUTE_WEIGHTS) : random.weighted(this.#habits.routes)
     const extra = random.chance(0.04) ? '?large' : random.chance(0.04) ? '?bodiless' : ''
-    return this.#wish({ route: routeNamed(route), target: `/${route}/things${extra}`, key: `key-${number}`, scope: `Bearer caller-${number % CALLERS}`, body: JSON.stringify({ amount: number }) })
+    return this.#wish({ route: routeNamed(route), target: `/${route}/things${extra}`, key: `key-${number}`, caller: this.#callerOf(number), body: JSON.stringify({ amount: number }) })
   }
 
-  #wish (wish: Omit<Wish, 'record' | 'asked'>): Wish {
-    const made = wishOf(wish)
+  #wish (wish: NewWish): Wish {
+    const made = wishOf(wish, this.#identities)
     this.#ledger.wishes.push(made)
     return made
+  }
+
+  /** One credential each; what else they show goes by it, so that rules that look at nothing else tell them apart too. */
+  #callerOf (number: number): Caller {
+    const caller = number % CALLERS
+    return {
+      authorization: `Bearer caller-${caller}`,
+      ...caller % 5 === 1 && { tenant: `tenant-${caller % 3}` },
+      ...caller % 5 === 2 && { apiKey: 'of the gate' },
+      ...this.#identities.haveHosts && { host: HOSTS[caller % HOSTS.length] }
+    }
+  }
+
+  /** Differs in one thing, and is another one. */
+  #otherThan (caller: Caller): Caller {
+    const { authorization, tenant, host } = caller
+    const another = { ...caller, authorization: `${authorization}-other` }
+    if (!this.#identities.tellsAllApart) return another
+    return this.#random.pick([another, { ...caller, tenant: `${tenant ?? 'tenant'}-other` }, { ...caller, apiKey: 'an other' }, host === undefined ? another : { ...caller, host: `other.${host}` }])
   }
 
   async #story (wish: Wish): Promise<void> {
@@ -116,7 +138,7 @@ export class Customers {
     const parts = [this.#persist(wish, 0)]
     for (let twins = 0; twins < TWINS_MAX && random.chance(twinShare); twins++) parts.push(this.#persist(wish, random.between(0, 250)))
     if (random.chance(otherBodyShare)) parts.push(this.#intrude(wish))
-    if (random.chance(otherCallerShare)) parts.push(this.#persist(this.#wish({ ...wish, scope: `${wish.scope}-other` }), random.between(0, 300)))
+    if (random.chance(otherCallerShare)) parts.push(this.#persist(this.#wish({ ...wish, caller: this.#otherThan(wish.caller) }), random.between(0, 300)))
     await Promise.all(parts)
     for (let times = 0; times < COMES_BACK_MAX && this.#open && random.chance(comesBackShare); times++) {
       await pause(random.between(20, 2_000))
@@ -134,7 +156,7 @@ export class Customers {
 
   async #intrude (wish: Wish): Promise<void> {
     await pause(this.#random.between(0, 800))
-    await this.#ask(wishOf({ ...wish, body: `${wish.body} ` }))
+    await this.#ask(wishOf({ ...wish, body: `${wish.body} ` }, this.#identities))
   }
 
   async #persist (wish: Wish, afterMs: number): Promise<void> {
@@ -163,4 +185,5 @@ export class Customers {
 const TWINS_MAX = 3
 const COMES_BACK_MAX = 4
 const CALLERS = 50
+const HOSTS = ['shop.test', 'desk.test', 'desk.test:8443']
 const ROUTE_WEIGHTS: Readonly<Record<string, number>> = Object.fromEntries(ROUTES.map(({ name, weight }) => [name, weight]))

@@ -36,7 +36,7 @@ export const VARIANTS: readonly Variant[] = [
 export const LONGEST_LEASE_MS = Math.max(...VARIANTS.map(({ leaseMs }) => leaseMs))
 export const DIFFERING_ROUTES: readonly ChaosRoute[] = [...ROUTES, SWITCHED]
 /** Dealt on top of what is dealt anyway. */
-export const DIFFERING_CARDS: Readonly<Partial<Record<FaultKind, number>>> = { 'gateway-reload': 8, 'gateway-term': 4, 'redis-snapshot': 2, 'upstream-page': 2 }
+export const DIFFERING_CARDS: Readonly<Partial<Record<FaultKind, number>>> = { 'gateway-reload': 8, 'gateway-term': 4, 'redis-snapshot': 2, 'upstream-page': 2, 'ids-upgrade': 2 }
 
 /** For a fault's force: which one comes next. */
 export function variantOf (force: number): number {

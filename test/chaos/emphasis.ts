@@ -13,6 +13,8 @@ export interface Hunt {
   readonly emphasis: Emphasis
   /** The sentences that the lie breaks; one of them must be found broken. */
   readonly breaks: ReadonlyArray<Found['invariant']>
+  /** Told only where another scheme of ids begins to claim. */
+  readonly differ?: true
 }
 
 /** Everybody works on every key at once, at every gateway. */
@@ -22,7 +24,9 @@ function inTurn (kind: FaultKind, atMs: readonly number[], forMs: number): Plann
   return atMs.map((at, index) => ({ atMs: at, kind, gateway: index % 2, forMs, room: `${kind}-${index % 2}`, force: 1 }))
 }
 
-export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[number], Hunt>> = {
+export const SCHEME_LIES = ['earlier-ids-unasked'] as const
+
+export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[number] | typeof SCHEME_LIES[number], Hunt>> = {
   'release-on-disconnect': {
     seconds: 3,
     emphasis: { cards: { 'client-link-cut': 1 }, pace: 'slow', habits: { ...CROWD, leaveShare: 0.3 } },
@@ -60,6 +64,13 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
     seconds: 8,
     emphasis: { cards: { 'postgres-link-black-hole': 1 }, lengths: { 'postgres-link-black-hole': [700, 1_200] }, pauseMs: 300, habits: { ...CROWD, comesBackShare: 0.9, routes: { drop: 1 } } },
     breaks: ['D2']
+  },
+  // What was executed before the switch is asked for behind it.
+  'earlier-ids-unasked': {
+    seconds: 6,
+    emphasis: { plan: [{ atMs: 2_000, kind: 'ids-upgrade', gateway: 0, forMs: 0, room: 'ids', force: 0 }], habits: { ...CROWD, comesBackShare: 0.9, routes: { hold: 1 } } },
+    breaks: ['I13', 'I1'],
+    differ: true
   },
   // The statement arrives when its sender has looked, seen nothing, and gone; and nobody asks for the key again.
   'reread-in-doubt': {

@@ -26,6 +26,9 @@ export const FAULTS = {
   // Longer than the lease of an inbox's worker; dealt where a run asks for it.
   'gateway-freeze-lease': shape('gateway', true, 0, 16_000, 19_000),
 
+  // `onceway ids upgrade`, by an operator; dealt where gateways differ.
+  'ids-upgrade': shape('ids', false, 0, 0, 0),
+
   'redis-flush': shape('redis', false, 3, 0, 0),
   'redis-kill': shape('redis', false, 1, 100, 2_000),
   'redis-read-only': shape('redis', false, 1, 300, 2_500),

@@ -25,6 +25,8 @@ export interface Parts {
     readonly variantOf: (force: number) => number
     /** An operator deletes some records; resolves with what asks for them once more, each time that it is called. */
     readonly deletes: () => Promise<() => Promise<void>>
+    /** An operator has the newest scheme claim from now on, where he can. */
+    readonly upgradesIds: () => Promise<void>
   }
 }
 
@@ -74,6 +76,7 @@ export class Injector {
     const what = rest.join('-')
     if (what.startsWith('link-')) return this.#bringToLink(fault, where as LinkOf, what.slice('link-'.length))
     switch (where) {
+      case 'ids': return this.#parts.differ?.upgradesIds()
       case 'gateway': return this.#bringToGateway(fault, what)
       case 'redis': return this.#bringToRedis(fault, what)
       case 'postgres': return this.#bringToPostgres(fault, what)

@@ -115,12 +115,12 @@ test('a row that stays claimed breaks I9, one that a living process abandoned br
 
 test('a key that is a message as well was executed only if that freed it', () => {
   const asked: HistoryEvent = { kind: 'asked', atMs: 0, call: 'c', record: 'r', scope: 's', asked: '/switch/things body' }
-  const settled = (state: Written['state'], status: number) => found({ events: [asked], rows: [written(2, state, 1, { status })], accepted: new Set(['r']) }).filter(rule => rule !== 'I8')
+  const settled = (state: Written['state'], status: number) => found({ events: [asked], rows: [written(2, state, 1, { status })], accepted: new Map([['r', ['r']]]) }).filter(rule => rule !== 'I8')
   assert.deepEqual(settled('completed', 201), ['N5'])
   assert.deepEqual(settled('consumed', 201), ['N5'])
   assert.deepEqual(settled('completed', 202), [])
   assert.deepEqual(settled('released', 503), [])
-  assert.deepEqual(found({ events: [asked], accepted: new Set(['r']) }), [])
+  assert.deepEqual(found({ events: [asked], accepted: new Map([['r', ['r']]]) }), [])
 })
 
 test('after a delete a new life begins, and nothing of the one before is replayed in it', () => {

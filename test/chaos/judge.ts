@@ -12,6 +12,7 @@ import { waitedMs } from './core-waits.ts'
 import { unknownAt } from './differ.ts'
 import type { Configured } from './differ.ts'
 import { judgeDrop } from './judge-drop.ts'
+import { judgeIds } from './judge-ids.ts'
 import type { DropRule } from './judge-drop.ts'
 import type { Incarnation } from './gateways.ts'
 import { askedOf } from './ledger.ts'
@@ -22,9 +23,10 @@ import type { Executed, Replied, WitnessLine } from './witness.ts'
 
 /**
  * P6: no numbered invariant, and the same promise: "not known" is never said of what was not sent by somebody who lives. P10:
- * nothing of a life that is over is replayed. N5: a key is executed or accepted.
+ * nothing of a life that is over is replayed. N5: a key is executed or accepted. I13: while what stands under one id of a request
+ * lives, nothing begins under another one.
  */
-export interface Found extends Omit<Violation, 'invariant'> { readonly invariant: Violation['invariant'] | 'P6' | 'P10' | 'N5' | DropRule }
+export interface Found extends Omit<Violation, 'invariant'> { readonly invariant: Violation['invariant'] | 'P6' | 'P10' | 'N5' | 'I13' | DropRule }
 
 export interface Evidence {
   readonly events: readonly HistoryEvent[]
@@ -38,8 +40,8 @@ export interface Evidence {
   readonly incarnations: ReadonlyMap<string, readonly Incarnation[]>
   /** Which configurations it had, and from when on; absent: always the first. */
   readonly configured?: ReadonlyMap<string, readonly Configured[]>
-  /** Records whose key is a message's too. */
-  readonly accepted?: ReadonlySet<string>
+  /** Requests that are messages too, and the ids of those. */
+  readonly accepted?: ReadonlyMap<string, readonly string[]>
   /** Which gateway each call went to. */
   readonly gatewayOf: (call: string) => string
   readonly endedAtMs: number
@@ -77,6 +79,7 @@ export function judge (evidence: Evidence): Judgement {
     else if (route.drop === undefined) found.push(...judgeGroup(evidence, group, byRecord))
     else found.push(...judgeDrops(route, group, byRecord, sendings.woken, doubled))
   }
+  found.push(...judgeIds(evidence))
   found.push(...tooLate(evidence))
   found.push(...evidence.claimed.map(({ record }): Found => ({ invariant: 'I9', record, detail: `record ${record.slice(0, 8)} is still claimed when everything is well again` })))
   found.push(...evidence.abandoned.map(({ record, attempt, instance }): Found => ({ invariant: 'P6', record, detail: `record ${record.slice(0, 8)}: attempt ${attempt} of ${instance} was left to its lease, although the process lives and nothing was sent: unknown, and nobody died` })))
@@ -149,7 +152,8 @@ function groupOf ({ events, audit }: Evidence, sendings: readonly HistoryEvent[]
   }
   const recordOf = (event: HistoryEvent): string => {
     if (event.kind === 'told' || event.kind === 'cut') return recordOfCall.get(event.call) ?? ''
-    return event.kind === 'replied' ? recordOfExecution.get(event.execution) ?? '' : event.record
+    if (event.kind === 'replied') return recordOfExecution.get(event.execution) ?? ''
+    return event.kind === 'switched' ? '' : event.record
   }
   const written = audit.map(eventOf)
   const whole = [...events.map(afterwards), ...sendings, ...written].sort((one, other) => one.atMs - other.atMs)

@@ -1,10 +1,10 @@
 /** What the clients of a run asked and were told, as it happens. Judges nothing. */
 import { createHash } from 'node:crypto'
-import { recordId } from '../../src/core/identity.ts'
-import { scopeOf } from '../../src/core/scope.ts'
 import type { HistoryEvent, Told } from '../harness/history.ts'
 import type { Ask, Asked } from './asking.ts'
 import { count } from './counts.ts'
+import { callerText, fieldsOf, Identities, USUAL } from './identities.ts'
+import type { Caller } from './identities.ts'
 import { routeNamed } from './routes.ts'
 import type { ChaosRoute } from './routes.ts'
 import { toldBy } from './told.ts'
@@ -15,20 +15,22 @@ export interface Wish {
   readonly route: ChaosRoute
   readonly target: string
   readonly key: string
+  readonly caller: Caller
   readonly scope: string
   readonly body: string
-  /** The record's id as it stands in `Onceway-Key`. */
+  /** The request's name (identities.ts). */
   readonly record: string
   readonly asked: string
 }
 
-export function wishOf (wish: Omit<Wish, 'record' | 'asked'>): Wish {
-  const caller = { rawHeaders: ['Authorization', wish.scope], clientCertificate: false }
-  const scope = scopeOf(caller, { kind: 'credential', anonymous: false, cookies: 'refuse' }, null)
-  if (scope.kind !== 'scope') throw new Error(scope.detail)
-  const record = recordId(wish.route.name, scope.scope, wish.key).toString('base64url')
-  return { ...wish, record, asked: askedOf(wish.route, wish.target, createHash('sha256').update(wish.body).digest('base64url')) }
+export type NewWish = Omit<Wish, 'record' | 'asked' | 'scope'>
+
+export function wishOf (wish: NewWish, identities = USUAL_IDENTITIES): Wish {
+  const record = identities.of(wish.route.name, wish.caller, wish.key)
+  return { ...wish, scope: callerText(wish.caller), record, asked: askedOf(wish.route, wish.target, createHash('sha256').update(wish.body).digest('base64url')) }
 }
+
+const USUAL_IDENTITIES = new Identities([USUAL], false)
 
 export class Ledger {
   readonly events: HistoryEvent[] = []
@@ -48,7 +50,7 @@ export class Ledger {
     const call = `call-${++this.requests}`
     this.doors.set(call, door)
     this.events.push({ kind: 'asked', atMs: Date.now(), call, record: wish.record, scope: wish.scope, asked: wish.asked })
-    return { method: 'POST', target: wish.target, fields: ['Content-Type', 'application/json', 'Authorization', wish.scope, 'Idempotency-Key', wish.key], body: wish.body, call, leavesAfterMs: null }
+    return { method: 'POST', target: wish.target, fields: ['Content-Type', 'application/json', ...fieldsOf(wish.caller), 'Idempotency-Key', wish.key], body: wish.body, call, leavesAfterMs: null }
   }
 
   /** Returns what was told, in one word. */

@@ -12,7 +12,7 @@ import { TOPOLOGIES } from './topologies/topologies.ts'
 export const VIOLATIONS_SHOWN = 5
 
 export function printed (result: ChaosResult): string {
-  const { seed, topology, seconds, gateways, keys, requests, executions, answers, told, probed, doubled, worstAnswerMs, violations, excused } = result
+  const { seed, topology, seconds, gateways, keys, requests, executions, answers, told, probed, doubled, schemes, worstAnswerMs, violations, excused } = result
   return [
     `seed ${seed}: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
     `  faults      ${total(result.faults)}: ${listed(result.faults)}`,
@@ -22,6 +22,7 @@ export function printed (result: ChaosResult): string {
     `  told        ${listed(told)}`,
     `  by probe    ${listed(probed)}`,
     `  doubled     ${listed(doubled)}`,
+    `  ids         ${listed(schemes)}`,
     `  worst       ${worstAnswerMs} ms`,
     `  excused     ${excused} sendings of a process that had just been woken`,
     `  violations  ${violations.length}`,

@@ -75,6 +75,10 @@ export interface GatewayConfig {
   readonly upstream: string
   /** Of the narrow upstream. */
   readonly connections: number
+  /** What the ids of records are keyed with; absent: nothing. */
+  readonly secrets?: { readonly secret: string, readonly previousSecret: string }
+  /** The upstreams are told the host that was asked for. */
+  readonly preserves?: boolean
 }
 
 /** One configuration, which all gateways have. */
@@ -87,9 +91,9 @@ export function upstreamsOf ({ connections }: GatewayConfig): Readonly<Record<st
 }
 
 /** What is the same in every mode. `upstreams`: the connections of each. */
-export function configWith ({ database, prepared = true, redis, upstream }: GatewayConfig, upstreams: Readonly<Record<string, number>>, routes: readonly string[]): string {
+export function configWith ({ database, prepared = true, redis, upstream, secrets, preserves = false }: GatewayConfig, upstreams: Readonly<Record<string, number>>, routes: readonly string[]): string {
   return `version: 1
-listen: { host: 127.0.0.1, port: 0 }
+${secrets === undefined ? '' : `secret: "${secrets.secret}"\npreviousSecret: "${secrets.previousSecret}"\n`}listen: { host: 127.0.0.1, port: 0 }
 admin: { host: 127.0.0.1, port: 0 }
 stores:
   postgres: { url: "${database}", prepared: ${prepared}, claimTimeout: ${CLAIM_TIMEOUT_MS}ms }
@@ -97,7 +101,7 @@ stores:
 drain: { delay: 200ms, timeout: 8s }
 log: { level: warn }
 upstreams:
-${Object.entries(upstreams).map(([name, connections]) => `  ${name}: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: ${connections} }`).join('\n')}
+${Object.entries(upstreams).map(([name, connections]) => `  ${name}: { url: "${upstream}", timeout: ${UPSTREAM_TIMEOUT_MS}ms, connectTimeout: 1s, connections: ${connections}${preserves ? ', host: preserve' : ''} }`).join('\n')}
 routes:
 ${routes.join('\n')}
 `

@@ -9,6 +9,7 @@ import { counted, sorted } from './counts.ts'
 import type { Counts } from './counts.ts'
 import { Customers, HABITS } from './customers.ts'
 import type { Habits } from './customers.ts'
+import { BEGINNINGS, Identities, NEWEST, PREVIOUS_SECRET, prepareScheme, recordsByScheme, SECRET, USUAL } from './identities.ts'
 import { DIFFERING_CARDS, DIFFERING_ROUTES, LONGEST_LEASE_MS, routeTextOf, variantOf, VARIANTS } from './differ.ts'
 import { FAULT_KINDS, FAULTS } from './faults.ts'
 import type { FaultKind } from './faults.ts'
@@ -17,7 +18,7 @@ import { judge } from './judge.ts'
 import type { Evidence, Found } from './judge.ts'
 import { Ledger } from './ledger.ts'
 import type { Wish } from './ledger.ts'
-import { deleteSome } from './operator.ts'
+import { deleteSome, upgradeIds } from './operator.ts'
 import { planOf } from './plan.ts'
 import type { PlannedFault } from './plan.ts'
 import { becomeQuiet } from './quiet.ts'
@@ -75,6 +76,8 @@ export interface ChaosResult {
   readonly executions: number
   /** Mode drop: executed once more after somebody had been told that it is done, by route. */
   readonly doubled: Counts
+  /** Records at the end, by the scheme of their ids. */
+  readonly schemes: Counts
   /** Sendings of a process that had just been woken. */
   readonly excused: number
   /** Kinds that this machine cannot have, and why. */
@@ -88,7 +91,7 @@ export interface ShownViolation extends Omit<Found, 'invariant'> {
 }
 
 const ENFORCE: Mode = { upstream: './witness-process.ts', configsOf: config => [configOf(config)], installAudit }
-export const DIFFERING: Mode = { ...ENFORCE, configsOf: config => VARIANTS.map((_, number) => configWith(config, upstreamsOf(config), DIFFERING_ROUTES.map(route => routeTextOf(route, number)))) }
+export const DIFFERING: Mode = { ...ENFORCE, configsOf: config => VARIANTS.map((_, number) => configWith({ ...config, secrets: { secret: SECRET, previousSecret: PREVIOUS_SECRET }, preserves: true }, upstreamsOf(config), DIFFERING_ROUTES.map(route => routeTextOf(route, number)))) }
 /** What every run is dealt, and more. */
 const DIFFERING_DECK: NonNullable<Emphasis['cards']> = Object.fromEntries(FAULT_KINDS.map(kind => [kind, DIFFERING_CARDS[kind] ?? FAULTS[kind].cards]))
 const PAUSE_MS = 650
@@ -97,25 +100,30 @@ const NARROW = 6
 export async function runChaos (options: ChaosOptions): Promise<ChaosResult> {
   const { seed, gateways, topology = 'plain', emphasis = {}, differ = false, broken = null } = options
   const fillsDisk = emphasis.plan === undefined && (emphasis.cards === undefined || emphasis.cards['postgres-disk-full'] !== undefined)
-  return inWorld({ mode: differ ? DIFFERING : ENFORCE, seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk }, async world => new Run(options, world).run())
+  const beginning = new Random(seed).fork('beginning').pick(BEGINNINGS)
+  const prepare: Mode['prepare'] = async database => withClient(database, async client => prepareScheme(client, beginning))
+  const identities = differ ? new Identities([beginning, NEWEST], true) : new Identities([USUAL], false)
+  return inWorld({ mode: differ ? { ...DIFFERING, prepare } : ENFORCE, seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk }, async world => new Run(options, identities, world).run())
 }
 
 class Run {
   readonly #options: ChaosOptions
   readonly #world: World
+  readonly #identities: Identities
   readonly #ledger = new Ledger()
   readonly #customers: Customers
   readonly #injector: Injector
   readonly #random: Random
 
-  constructor (options: ChaosOptions, world: World) {
+  constructor (options: ChaosOptions, identities: Identities, world: World) {
     this.#options = options
+    this.#identities = identities
     this.#world = world
     this.#random = new Random(options.seed)
     const differs = options.differ === true
     const habits = { ...HABITS, ...differs && { routes: Object.fromEntries(DIFFERING_ROUTES.map(({ name, weight }) => [name, weight])) }, ...options.emphasis?.habits }
-    this.#customers = new Customers(world.doors, this.#ledger, this.#random.fork('customers'), habits)
-    this.#injector = new Injector({ ...world, ...differs && { differ: { variantOf, deletes: async () => this.#deletes() } } })
+    this.#customers = new Customers(world.doors, this.#ledger, identities, this.#random.fork('customers'), habits)
+    this.#injector = new Injector({ ...world, ...differs && { differ: { variantOf, deletes: async () => this.#deletes(), upgradesIds: async () => upgradeIds(world.operatorFile) } } })
   }
 
   async run (): Promise<ChaosResult> {
@@ -138,7 +146,7 @@ class Run {
 
   /** Whoever wanted them asks again when he is told to. */
   async #deletes (): Promise<() => Promise<void>> {
-    const deleted = new Set(await deleteSome(this.#world.stores.database, this.#world.operatorFile))
+    const deleted = new Set((await deleteSome(this.#world.stores.database, this.#world.operatorFile)).map(id => this.#identities.nameOf(id)))
     const wishes = finalWishes(this.#ledger.wishes.filter(({ record }) => deleted.has(record)))
     return async () => this.#customers.askFinally(wishes)
   }
@@ -153,7 +161,7 @@ class Run {
       ...this.#options.differ === true && { leaseMs: LONGEST_LEASE_MS },
       stamps: async () => this.#stamps(),
       isAlive: instance => alive.has(instance),
-      callsOf: records => this.#callsOf(new Set(records))
+      callsOf: records => this.#callsOf(records)
     }, waits)
   }
 
@@ -162,29 +170,32 @@ class Run {
     return readLines<Stamp>(this.#world.stampsFile)
   }
 
-  #callsOf (records: ReadonlySet<string>): Map<string, Set<string>> {
+  /** By the ids that they have. */
+  #callsOf (ids: readonly string[]): Map<string, Set<string>> {
+    const names = new Set(ids.map(id => this.#identities.nameOf(id)))
     const calls = new Map<string, Set<string>>()
     for (const event of this.#ledger.events) {
-      if (event.kind !== 'asked' || !records.has(event.record)) continue
+      if (event.kind !== 'asked' || !names.has(event.record)) continue
       const known = calls.get(event.record) ?? new Set()
       calls.set(event.record, known.add(event.call))
     }
-    return calls
+    return new Map(ids.map(id => [id, calls.get(this.#identities.nameOf(id)) ?? new Set()]))
   }
 
   async #evidence ({ claimed, abandoned }: Quiet): Promise<Evidence> {
     const { witness, witnessFile, stores, seats } = this.#world
     await this.#world.stopGateways()
     await witness.flush()
-    const audit = await readAudit(stores.database)
+    const identities = this.#identities
+    const audit = identities.named(await readAudit(stores.database))
     return {
       events: this.#ledger.events,
-      witnessed: readLines<WitnessLine>(witnessFile),
+      witnessed: readLines<WitnessLine>(witnessFile).map(line => 'record' in line ? { ...line, record: identities.nameOf(line.record) } : line),
       stamps: await this.#stamps(),
       audit,
-      rows: await readRows(stores.database),
-      claimed,
-      abandoned: abandoned.filter(row => !this.#mayHaveBeenLost(row, audit)),
+      rows: identities.named(await readRows(stores.database)),
+      claimed: identities.named(claimed),
+      abandoned: identities.named(abandoned).filter(row => !this.#mayHaveBeenLost(row, audit)),
       incarnations: new Map(seats.map(({ name, incarnations }) => [name, incarnations])),
       configured: new Map(seats.map(({ name, configured }) => [name, configured])),
       accepted: await this.#accepted(),
@@ -193,8 +204,9 @@ class Run {
     }
   }
 
-  async #accepted (): Promise<Set<string>> {
-    return withClient(this.#world.stores.database, async client => new Set((await client.query<{ id: Buffer }>('select id from onceway.messages')).rows.map(({ id }) => id.toString('base64url'))))
+  async #accepted (): Promise<Map<string, string[]>> {
+    const { rows } = await withClient(this.#world.stores.database, async client => client.query<{ id: Buffer }>('select id from onceway.messages'))
+    return Map.groupBy(rows.map(({ id }) => id.toString('base64url')), id => this.#identities.nameOf(id))
   }
 
   /** Bytes that were sent into a connection at the moment of its cut are seen by nobody. */
@@ -206,7 +218,7 @@ class Run {
 
   // -------------------------------------------------------------- what is said of it
 
-  #result (evidence: Evidence): ChaosResult {
+  async #result (evidence: Evidence): Promise<ChaosResult> {
     const { seed, seconds, gateways, topology = 'plain' } = this.#options
     const { found, excused, executions, doubled, historyOf } = judge(evidence)
     const shown = found.map((each): ShownViolation => ({ ...each, seed, history: this.#story(each.record, historyOf(each.record)) }))
@@ -225,6 +237,7 @@ class Run {
       probed: counted(evidence.audit.filter(({ by }) => by === 'probe').map(({ state }) => state)),
       executions,
       doubled: sorted(doubled),
+      schemes: sorted(await withClient(this.#world.stores.database, recordsByScheme)),
       excused,
       without: this.#world.without
     }
@@ -242,7 +255,7 @@ class Run {
     const fromMs = events[0]?.atMs ?? 0
     const lines = events.map(event => ({ atMs: event.atMs, text: `${event.kind.padEnd(8)} ${JSON.stringify({ ...event, kind: undefined, atMs: undefined })}${event.kind === 'asked' ? ` at gateway-${this.#ledger.doors.get(event.call)}` : ''}` }))
     const faults = this.#injector.injected.filter(({ fromMs: begun, untilMs: ended }) => events.some(({ atMs }) => begun <= atMs && (ended ?? Infinity) >= atMs - FAULTS_BEFORE_MS))
-    return toldFrom(fromMs, [...lines, ...faults.map(faultLine), ...loggedAbout(record, this.#world.seats)])
+    return toldFrom(fromMs, [...lines, ...faults.map(faultLine), ...this.#identities.idsOf(record).flatMap(id => loggedAbout(id, this.#world.seats))])
   }
 }
 

@@ -9,7 +9,7 @@ const OF_THE_UPSTREAM = ['Content-Type', 'application/json', 'Link', '</a>', 'Li
 const BODY = Buffer.from('{"execution":7,"bytes":"ÿ"}')
 
 function answer (more: readonly string[], status = 201): WireAnswer {
-  return { status, headers: [...OF_THE_UPSTREAM, 'Set-Cookie', 's=1', 'Date', 'now', ...more, 'X-Request-Id', 'call-1', 'Content-Length', String(BODY.length), 'Connection', 'keep-alive'], body: BODY }
+  return { status, headers: [...OF_THE_UPSTREAM, 'Set-Cookie', 's=1', 'Date', 'now', ...more, 'X-Request-Id', 'call-1', 'Request-Id', 'call-1', 'Content-Length', String(BODY.length), 'Connection', 'keep-alive'], body: BODY }
 }
 
 function problem (code: string, status: number): WireAnswer {

@@ -48,8 +48,8 @@ function own (kind: ToldKind): Told {
   return { kind, print: null, execution: null }
 }
 
-/** What the gateway and this connection say themselves; the rest is the upstream's. */
-const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotency-original-status', 'idempotency-expires', 'idempotency-stored', 'idempotent-replayed', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+/** What the gateway and this connection say themselves; the rest is the upstream's, which has no Request-Id of its own. */
+const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotency-original-status', 'idempotency-expires', 'idempotency-stored', 'idempotent-replayed', 'request-id', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
 const NOTHING: ReadonlySet<string> = new Set()
 
 function ofUpstream (kind: ToldKind, answer: WireAnswer): Told {

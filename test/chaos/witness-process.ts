@@ -1,4 +1,5 @@
 /** The upstream of a run: it executes what it is sent, and says what became of it when it is asked. */
+import { callerIn } from './identities.ts'
 import { serveMisbehaving } from './misbehaving.ts'
 import { ANSWER_WITHIN_MS, LOOKUP_PATH, RESPONSE_BYTES_MAX } from './routes.ts'
 import type { Misbehaviour, WitnessLine } from './witness.ts'
@@ -23,7 +24,7 @@ serveMisbehaving<WitnessLine>({
   lateMs: random => ANSWER_WITHIN_MS + random.between(100, 1_500),
 
   keep: async ({ number, request, sent, body, misbehaviour }, book) => {
-    await book.keep({ execution: number, ...sent, scope: String(request.headers.authorization ?? ''), body })
+    await book.keep({ execution: number, ...sent, scope: callerIn(name => request.headers[name] as string | undefined), body })
     if (!NOT_DONE.has(misbehaviour)) books.set(sent.record, number)
   },
 

@@ -50,6 +50,8 @@ export interface Mode {
   readonly upstream: string
   /** The configurations that a gateway may have; it begins with the first. */
   readonly configsOf: (config: GatewayConfig) => readonly string[]
+  /** Before the first gateway. Absent: it finds nothing. */
+  readonly prepare?: (database: string) => Promise<void>
   /** The tables are there by then: the first gateway has made them. */
   readonly installAudit: (database: string) => Promise<void>
 }
@@ -90,6 +92,7 @@ async function startWorld (options: WorldOptions): Promise<World> {
   const seats: Seat[] = []
   const doors: Door[] = []
   try {
+    await options.mode.prepare?.(stores.database)
     for (let number = 0; number < options.gateways; number++) {
       const seat = await seatOf(number, { options, directory: directory.path, stores, network: linked, upstreamPort, trouble })
       seats.push(seat)

@@ -1,7 +1,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { banner } from '../../src/banner.ts'
+import { scopeWarnings } from '../../src/config/scope-warnings.ts'
 import { ConfigWorld, fileWith } from '../config/world.ts'
+
+test('the start names the routes on which a renewed token makes another caller, in one line, and no others', (t) => {
+  const world = new ConfigWorld(t)
+  const notes = (policy: string): string[] => banner(world.load(fileWith({ policy })).config, ['sqlite'], 'http://a', 'http://b').filter(line => line.startsWith('note'))
+  for (const policy of ['{}', '{ scope: public }', '{ scope: [credential, "header?:X-My-Tenant"] }', '{ key: { from: paypal } }']) {
+    const [note, ...more] = notes(policy)
+    assert.deepEqual(more, [])
+    assert.match(note ?? '', /^note +Route charges: a caller whose bearer token changes between retries is taken for another caller, and its request is executed again\..+scope: jwt:sub \(docs\/deployment\.md/)
+  }
+  for (const policy of ['{ scope: shared }', '{ scope: ["header:X-Tenant"] }', '{ scope: "jwt:sub", jwt: { jwks: "https://issuer/jwks" } }', '{ scope: ["jwt?:sub"], jwt: { jwks: "https://issuer/jwks" } }', '{ key: { from: github } }']) assert.deepEqual(notes(policy), [], policy)
+  const many = Array.from({ length: 12 }, (_, index) => ({ name: `r${index}`, idempotency: { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' } as const } }))
+  assert.match(scopeWarnings([...many, { name: 'open', idempotency: null }]).join('\n'), /^Routes r0, r1, r2, r3, r4, r5, r6, r7, r8, r9 and 2 more: [^\n]+$/)
+})
 
 test('the start says of every route which way its requests go', (t) => {
   const world = new ConfigWorld(t)
@@ -12,6 +26,6 @@ test('the start says of every route which way its requests go', (t) => {
     ['{ async: allowed }', 'guarded, inbox for those who ask, profile api, scope credential, unknown: hold']
   ] as const) {
     const lines = banner(world.load(fileWith({ policy })).config, ['sqlite'], 'http://a', 'http://b')
-    assert.equal(lines.at(-1), `routes    charges: POST,PATCH /v1/charges -> http://127.0.0.1:3000, ${said}`)
+    assert.equal(lines.at(-2), `routes    charges: POST,PATCH /v1/charges -> http://127.0.0.1:3000, ${said}`)
   }
 })

@@ -49,7 +49,7 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     t.after(() => witness.close())
     const url = await database()
     const config = configOf({ database: url, redis: null, upstream: witness.url })
-    const ask = async (gateway: { url: string }, key: string) => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
+    const ask = async (gateway: { url: string }, key: string) => call(gateway.url, '/things', { headers: { Host: 'api.example.com', 'Idempotency-Key': key }, body: 'one' })
     const before = await startProcess(t, { config })
     const answer = await ask(before, 'answered-before')
     witness.answer = (_seen, response) => { response.writeHead(429).end() }
@@ -82,8 +82,8 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     const url = await database()
     const store = await storeIn(t, url)
     await leave(store, 'free', 'released')
-    await query(url, `insert into onceway.records (id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, settled_at, settled_by, expires_at, status, route, method, path, request_id, instance, key_hash)
-      select sha256(n::text::bytea), 'released', owner, 1, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, settled_at, settled_by, expires_at, 429, route, method, path, request_id, instance, key_hash
+    await query(url, `insert into onceway.records (id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, settled_at, settled_by, expires_at, status, route, method, path, request_id, instance, key_hash, scheme)
+      select sha256(n::text::bytea), 'released', owner, 1, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, settled_at, settled_by, expires_at, 429, route, method, path, request_id, instance, key_hash, scheme
         from onceway.records, generate_series(1, ${MANY}) n`)
     const planned = await say(['epoch', 'bump', ...WHY], { DATABASE_URL: url })
     assert.equal(planned.exitCode, 1)

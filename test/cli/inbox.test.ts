@@ -4,6 +4,7 @@ import { inboxWith } from '../../src/cli/inbox.ts'
 import type { Fate, NewMessage } from '../../src/core/message.ts'
 import { StartError } from '../../src/errors.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { directory, messageOf, say } from './world.ts'
 import type { Said } from './world.ts'
@@ -15,14 +16,15 @@ const WHY = ['--who', 'ada', '--why', 'the consumer is mended']
 /** An inbox that a gateway holds open while the command works beside it. */
 class Desk {
   nowMs = Date.UTC(2026, 0, 1)
-  readonly inbox = new MemoryInbox({ nowMs: () => this.nowMs })
+  readonly records = new MemoryStore({ nowMs: () => this.nowMs })
+  readonly inbox = new MemoryInbox({ nowMs: () => this.nowMs, records: this.records })
   closed = 0
 
   async say (...argv: readonly string[]): Promise<Said> {
     const lines: { out: string[], err: string[] } = { out: [], err: [] }
     const terminal = { env: {}, out: (line: string) => { lines.out.push(line) }, err: (line: string) => { lines.err.push(line) } }
     const said = (exitCode: number): Said => ({ exitCode, out: lines.out.join('\n'), err: lines.err.join('\n') })
-    const command = inboxWith(async () => ({ inbox: this.inbox, close: async () => { this.closed++ } }))
+    const command = inboxWith(async () => ({ inbox: this.inbox, records: this.records, secrets: () => [], close: async () => { this.closed++ } }))
     try {
       return said(await command.run(argv, terminal))
     } catch (error) {

@@ -129,7 +129,7 @@ test('delete clears Redis at once and again a lease later, and is exit 1 when Re
     const options = readOptions([...named(token), ...WHY], { owner: { type: 'string' }, attempt: { type: 'string' }, who: { type: 'string' }, why: { type: 'string' } }, 1)
     const terminal = { env: {}, out: () => {}, err: () => {} }
     const config = defaultConfig({ upstreamUrl: 'http://h', env: {} })
-    assert.equal(await deleteRecord({ options, config, terminal, stores: { records: store, aheadMs: 0, inbox: new LateInbox('sqlite'), locks, close: () => Promise.resolve() } }, record), exitCode)
+    assert.equal(await deleteRecord({ options, config, terminal, stores: { records: store, aheadMs: 0, inbox: new LateInbox('sqlite'), locks, secrets: () => [], close: () => Promise.resolve() } }, record), exitCode)
     assert.equal(told.length, 2)
     assert.ok((told[1] ?? 0) - (told[0] ?? 0) >= LEASE_MS - 1)
   }

@@ -4,7 +4,7 @@ import { VERSION } from '../../src/version.ts'
 import { fileWith } from '../config/world.ts'
 import { fileIn, say } from './world.ts'
 
-const COMMANDS = ['serve', 'check', 'migrate', 'demo', 'records', 'inbox', 'healthcheck', 'version']
+const COMMANDS = ['serve', 'check', 'migrate', 'demo', 'records', 'ids', 'inbox', 'healthcheck', 'version']
 
 test('--help lists the commands, and each command\'s --help has usage and examples', async () => {
   const { exitCode, out } = await say(['--help'])
@@ -41,11 +41,25 @@ test('check tells a right file, every mistake of a wrong one, and one that is no
   const right = await say(['check', '--config', fileIn(t, 'a.yaml', fileWith())])
   assert.equal(right.exitCode, 0)
   assert.match(right.out, /a\.yaml is right: 1 routes, 1 of them guarded\./)
+  assert.match(right.err, /^Route charges: a caller whose bearer token changes between retries .+$/)
+  assert.deepEqual((await say(['check', '--config', fileIn(t, 'shared.yaml', fileWith({ policy: '{ scope: shared }' }))])).err, '')
   const wrong = await say(['check', '--config', fileIn(t, 'b.yaml', fileWith({ rest: 'lisen: 1', policy: '{ lease: 15 }' }))])
   assert.equal(wrong.exitCode, 2)
   assert.match(wrong.err, /b\.yaml:2:1: lisen: .*\n.*b\.yaml:8:27: routes\[0\]\.idempotency\.lease: .*\n2 mistakes in /)
   const absent = await say(['check', '--config', '/nowhere.yaml'])
   assert.deepEqual([absent.exitCode, absent.err.split('\n')[0]], [2, 'onceway: There is no configuration file /nowhere.yaml.'])
+})
+
+test('check says what is right and worth a word: by-key-id is called what it is', async (t) => {
+  const { exitCode, err } = await say(['check', '--config', fileIn(t, 'a.yaml', fileWith({ policy: '{ verify: by-key-id }' }))])
+  assert.equal(exitCode, 0)
+  assert.match(err, /by-key-id on route charges: whoever knows a caller's key id and an Idempotency-Key gets the stored answer; signatures are not verified here/)
+})
+
+test('check advises a secret where many gateways serve from a database, and has no more to say once there is one', async (t) => {
+  const database = 'stores: { postgres: { url: "postgres://127.0.0.1:1/onceway" } }'
+  assert.match((await say(['check', '--config', fileIn(t, 'a.yaml', fileWith({ rest: database }))])).err, /^There is no secret, so ids are plain hashes: .*Set secretFile/m)
+  assert.doesNotMatch((await say(['check', '--config', fileIn(t, 'b.yaml', fileWith({ rest: `${database}\nsecret: "nobody can guess this one"` }))])).err, /There is no secret/)
 })
 
 test('check --print prints what it means, check --against what it orphans with exit 1', async (t) => {

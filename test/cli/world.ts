@@ -6,6 +6,7 @@ import { run } from '../../src/cli/run.ts'
 import { keyHash, recordId } from '../../src/core/identity.ts'
 import type { NewMessage } from '../../src/core/message.ts'
 import type { Claim, SettledState, Settlement, Token } from '../../src/core/record.ts'
+import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import type { Environment } from '../../src/config/config.ts'
 import type { RecordStore } from '../../src/ports.ts'
 import { QUICKEST } from '../harness/directory.ts'
@@ -35,6 +36,8 @@ export async function say (argv: readonly string[], env: Environment = {}): Prom
 export function claimOf (key: string, quarantineMs = 0): Claim {
   return {
     id: recordId('charges', 'anonymous', key),
+    scheme: FIRST_SCHEME,
+    earlierId: null,
     owner: Buffer.alloc(16, key),
     fingerprint: { alg: 1, value: Buffer.alloc(32, 7) },
     leaseMs: LEASE_MS,
@@ -49,6 +52,8 @@ export function claimOf (key: string, quarantineMs = 0): Claim {
 export function messageOf (key: string, changes: Partial<NewMessage> = {}): NewMessage {
   return {
     id: recordId('hooks', 'shared', key),
+    scheme: FIRST_SCHEME,
+    earlierId: null,
     fingerprint: { alg: 1, value: Buffer.alloc(32, 7) },
     scopeHash: Buffer.alloc(32, 8),
     group: null,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Stripe from 'stripe'
+import { bySubject } from '../gateway/jwt-world.ts'
 import type { countingMeter } from '../harness/gateway.ts'
 import { CREATED } from '../harness/witness.ts'
 import type { Behaviour } from '../harness/witness.ts'
@@ -108,4 +109,47 @@ test('the same key with the same body from a second account is a request of its 
   await one.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
   await two.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
   assert.equal(world.witness.seen.length, 2)
+})
+
+interface Thrown { readonly type?: string, readonly rawType?: string, readonly requestId?: string, readonly statusCode?: number, readonly message: string }
+
+async function thrownBy (request: Promise<unknown>): Promise<Thrown> {
+  return request.then(() => assert.fail('nothing was thrown'), (error: unknown) => error as Thrown)
+}
+
+test('a mismatch is of the type that the SDK knows for keys; with the status of Stripe\'s own it is of that class', async t => {
+  for (const [status, type] of [[422, 'StripeAPIError'], [400, 'StripeIdempotencyError']] as const) {
+    const stripe = sdk(await clientWorld(t, { onMismatch: { action: 'reject', status } }, CUSTOMER), 0)
+    await stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
+    const thrown = await thrownBy(stripe.customers.create({ name: 'Grace' }, { idempotencyKey: 'order-1' }))
+    assert.deepEqual([thrown.statusCode, thrown.type, thrown.rawType], [status, type, 'idempotency_error'])
+  }
+})
+
+test('a request that is wrong is no error of its key: the SDK throws what it throws for wrong requests', async t => {
+  const stripe = sdk(await clientWorld(t, { scope: { kind: 'parts', parts: [{ kind: 'header', name: 'X-Tenant' }] } }, CUSTOMER), 0)
+  const thrown = await thrownBy(stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' }))
+  assert.deepEqual([thrown.statusCode, thrown.type, thrown.rawType], [400, 'StripeInvalidRequestError', 'invalid_request_error'])
+})
+
+test('a credential that is no token, where the route asks for one, is an error of authentication', async t => {
+  const stripe = sdk(await clientWorld(t, bySubject('/nowhere')), 0)
+  const thrown = await thrownBy(stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' }))
+  assert.deepEqual([thrown.statusCode, thrown.type], [401, 'StripeAuthenticationError'])
+})
+
+test('an unknown outcome is an error of the API', async t => {
+  const stripe = sdk(await clientWorld(t, {}, RESET_AFTER_READING), 0)
+  const thrown = await thrownBy(stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' }))
+  assert.deepEqual([thrown.statusCode, thrown.type, thrown.rawType], [502, 'StripeAPIError', 'api_error'])
+})
+
+test('every answer and every error has the id by which it is found: the API\'s own on what the API said, the gateway\'s on the rest', async t => {
+  const stripe = sdk(await clientWorld(t, {}, CUSTOMER), 0)
+  const created = await stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
+  const again = await stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
+  assert.deepEqual([created.lastResponse.requestId, again.lastResponse.requestId], ['req_1', 'req_1'])
+  const thrown = await thrownBy(stripe.customers.create({ name: 'Grace' }, { idempotencyKey: 'order-1' }))
+  assert.match(String(thrown.requestId), /^[0-9a-f-]{36}$/)
+  assert.match(inner(thrown), new RegExp(String(thrown.requestId)))
 })

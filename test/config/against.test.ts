@@ -24,6 +24,7 @@ test('another key header, another scope, a stricter syntax and a narrower match 
   assert.match(said(world, fileWith({ policy: '{ key: { syntax: strict } }' })), /keys that are not quoted are refused now/)
   assert.match(said(world, fileWith({ policy: '{ scope: public }' })), /the scope is public instead of credential/)
   assert.match(said(world, fileWith({ policy: '{ scope: ["header:X-Tenant"] }' })), /the scope is \[header:x-tenant\] instead of credential/)
+  assert.match(said(world, fileWith({ policy: '{ scope: [public, "header?:X-Tenant", "const:a", host] }' })), /the scope is \[public, header\?:x-tenant, const:a, host\] instead of credential/)
   assert.match(said(world, fileWith({ match: '{ path: /v1/charges, methods: [POST] }' })), /its match no longer takes every request/)
 })
 

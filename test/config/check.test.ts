@@ -27,9 +27,25 @@ test('a scope of parts is read with header names in lower case', (t) => {
   assert.deepEqual(policy?.jwt, { jwks: `${world.directory}/jwks.json`, issuer: 'me', audience: null })
 })
 
+test('parts may be absent, and credential, public, shared and host may stand beside others', (t) => {
+  const world = new ConfigWorld(t)
+  const scopeOf = (scope: string) => world.load(fileWith({ policy: `{ scope: ${scope}${scope.includes('jwt') ? ', jwt: { jwks: "https://issuer/jwks" }' : ''} }` })).config.routes[0]?.idempotency?.scope
+  const [credential, everyone] = [{ kind: 'credential', anonymous: false, cookies: 'refuse' }, { kind: 'credential', anonymous: true, cookies: 'ignore' }]
+  assert.deepEqual(scopeOf('[credential, "header?:X-My-Tenant"]'), { kind: 'parts', parts: [credential, { kind: 'header', name: 'x-my-tenant', optional: true }] })
+  assert.deepEqual(scopeOf('[public, "cookie?:Sid", host]'), { kind: 'parts', parts: [everyone, { kind: 'cookie', name: 'Sid', optional: true }, { kind: 'host' }] })
+  assert.deepEqual(scopeOf('[shared, host]'), { kind: 'parts', parts: [{ kind: 'const', value: 'shared' }, { kind: 'host' }] })
+  assert.deepEqual(scopeOf('["jwt?:sub"]'), { kind: 'parts', parts: [{ kind: 'jwt', claim: 'sub', optional: true }] })
+  assert.deepEqual([scopeOf('[credential]'), scopeOf('[public]')], [credential, everyone])
+  assert.deepEqual(scopeOf('[shared]'), scopeOf('shared'))
+  for (const scope of ['[host]', 'host', '[host, "const:a"]']) assert.match(complaintsOf(world, `{ scope: ${scope} }`), /^scope: says nothing about the caller/, scope)
+  assert.match(complaintsOf(world, '{ scope: [credential, public] }'), /^scope: says credential or public more than once/)
+  assert.match(complaintsOf(world, '{ scope: [credential, "const?:a"] }'), /^scope: const\?:a: a const part is never absent/)
+  assert.match(complaintsOf(world, '{ scope: ["jwt?:sub"] }'), /^jwt: is missing/)
+})
+
 test('a scope that is no scope is refused', (t) => {
   const world = new ConfigWorld(t)
-  for (const scope of ['credentials', '["header:"]', '["header:a b"]', '["cookie:"]', '["jwt:"]', '["ip:x"]', '""']) {
+  for (const scope of ['credentials', '["header:"]', '["header:a b"]', '["cookie:"]', '["jwt:"]', '["header?:"]', '["header??:x"]', '["credential?"]', '["ip:x"]', '""']) {
     assert.ok(said(world, `{ scope: ${scope} }`).some((complaint) => complaint.startsWith('scope: ')), scope)
   }
 })
@@ -57,6 +73,16 @@ test('the key comes in a header of its own', (t) => {
     const written = from.startsWith('[') ? from : JSON.stringify(from)
     assert.match(complaintsOf(world, `{ key: { from: ${written} } }`), why, from)
   }
+})
+
+test('what decides is a field that the upstream gets as it came', (t) => {
+  const world = new ConfigWorld(t)
+  for (const name of ['content_type', 'Onceway_Key', 'x_forwarded_for']) assert.match(said(world, `{ key: { from: "header:${name}" } }`).join(), /^key\.from: cannot be/, name)
+  for (const name of ['TE', 'Connection', 'Accept-Encoding', 'content_length', 'X_Forwarded_User', 'Onceway-Key']) {
+    assert.deepEqual(said(world, `{ scope: ["header:${name}"] }`), [`scope: cannot have header:${name.toLowerCase()}: the upstream does not get that field as it came`], name)
+    assert.match(said(world, `{ key: { from: "template:{header:${name}}-{query:id}" } }`).join(), /^key\.from: cannot have /, name)
+  }
+  for (const name of ['X_User', 'X-Forwarded-User', 'Proxy-Authorization', 'Host']) world.load(fileWith({ policy: `{ scope: ["header:${name}"] }` }))
 })
 
 test('times that contradict each other are refused', (t) => {

@@ -65,10 +65,10 @@ test('onceway check says which routes may lose an event', async (t) => {
     assert.equal(await checkCommand.run(['--config', file], { env: {}, out: () => {}, err: (line) => { said.push(line) } }), 0)
     return said.join('\n')
   }
-  assert.equal(await lines('{ mode: drop }'), '')
-  assert.equal(await lines('{}'), '')
-  assert.match(await lines('{ mode: drop, drop: { mark: before } }'), /^Route charges marks events before they are forwarded: one whose forwarding fails is lost\.$/)
-  assert.match(await lines('{ mode: drop, drop: { store: bloom, errorRate: 0.01 } }'), /^Route charges keeps its marks in a Bloom filter: of new events up to 1 % are taken for duplicates, and lost\.$/)
+  assert.equal(await lines('{ mode: drop, scope: shared }'), '')
+  assert.equal(await lines('{ scope: shared }'), '')
+  assert.match(await lines('{ mode: drop, scope: shared, drop: { mark: before } }'), /^Route charges marks events before they are forwarded: one whose forwarding fails is lost\.$/)
+  assert.match(await lines('{ mode: drop, scope: shared, drop: { store: bloom, errorRate: 0.01 } }'), /^Route charges keeps its marks in a Bloom filter: of new events up to 1 % are taken for duplicates, and lost\.$/)
 })
 
 test('another mode, another store or another size of a filter orphans marks; how duplicates are answered does not', (t) => {

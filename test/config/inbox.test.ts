@@ -25,7 +25,6 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     deadRetentionMs: 30 * DAY_MS,
     depthMax: 1_000_000,
     bytesMax: 1024 ** 3,
-    verify: null,
     batch: 'refuse'
   }
   for (const written of ['{ mode: inbox }', '{ mode: inbox, inbox: {} }', '{ mode: inbox, profile: relay }']) {

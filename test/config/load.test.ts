@@ -153,8 +153,9 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
     scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
     jwt: null,
+    verify: null,
     issued: null,
-    fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
+    fingerprint: { of: ['method', 'target', 'host', 'mediaType', 'semantics', 'body'], body: 'auto' },
     inFlight: { waitMs: 0, status: 409 },
     answerWithinMs: 60_000,
     unknown: 'hold',
@@ -179,18 +180,18 @@ test('the profile relay waits, repeats, tells a released answer as 503, remember
   const world = new ConfigWorld(t)
   const relay = world.load(fileWith({ policy: '{ profile: relay }' })).config.routes[0]?.idempotency
   assert.deepEqual([relay?.inFlight, relay?.unknown, relay?.retentionMs, relay?.keep.requestBytesMax], [{ waitMs: 3_000, status: 503 }, 'retry', 604_800_000, 16_777_216])
-  assert.deepEqual(relay?.fingerprint, { of: ['method', 'target'], body: 'none' })
+  assert.deepEqual(relay?.fingerprint, { of: ['method', 'target', 'host'], body: 'none' })
   assert.deepEqual(relay?.onRelease, { action: 'retry', status: 503 })
   assert.deepEqual(world.load(fileWith({ policy: '{ profile: relay, onRelease: { action: pass } }' })).config.routes[0]?.idempotency?.onRelease.action, 'pass')
   const own = world.load(fileWith({ policy: '{ profile: relay, unknown: hold, inFlight: { status: 409 }, fingerprint: { body: json } }' })).config.routes[0]?.idempotency
-  assert.deepEqual([own?.inFlight, own?.unknown, own?.fingerprint], [{ waitMs: 3_000, status: 409 }, 'hold', { of: ['method', 'target', 'mediaType', 'body'], body: 'json' }])
+  assert.deepEqual([own?.inFlight, own?.unknown, own?.fingerprint], [{ waitMs: 3_000, status: 409 }, 'hold', { of: ['method', 'target', 'host', 'mediaType', 'semantics', 'body'], body: 'json' }])
 })
 
 test('fingerprint none compares nothing, and leaving the body out of it leaves it out', (t) => {
   const world = new ConfigWorld(t)
   const of = (fingerprint: string) => world.load(fileWith({ policy: `{ fingerprint: ${fingerprint} }` })).config.routes[0]?.idempotency?.fingerprint
   assert.deepEqual(of('none'), { of: [], body: 'none' })
-  assert.deepEqual(of('{ body: none }'), { of: ['method', 'target', 'mediaType'], body: 'none' })
+  assert.deepEqual(of('{ body: none }'), { of: ['method', 'target', 'host', 'mediaType', 'semantics'], body: 'none' })
   assert.deepEqual(of('{ of: [method] }'), { of: ['method'], body: 'none' })
 })
 

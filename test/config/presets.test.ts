@@ -16,7 +16,7 @@ const CREDENTIAL = { kind: 'credential', anonymous: false, cookies: 'refuse' }
 
 test('an event is one for all who deliver it, compared by its target, and its key is readable', (t) => {
   const { scope, fingerprint, key } = policyOf(t, '{ key: { from: cloudevents } }')
-  assert.deepEqual([scope, fingerprint, key.store, key.header], [SHARED, { of: ['method', 'target'], body: 'none' }, 'text', 'idempotency-key'])
+  assert.deepEqual([scope, fingerprint, key.store, key.header], [SHARED, { of: ['method', 'target', 'host'], body: 'none' }, 'text', 'idempotency-key'])
 })
 
 test('SNS is told apart by its subscription', (t) => {

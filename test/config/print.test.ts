@@ -18,9 +18,11 @@ test('no secret is printed, and everything else is', (t) => {
 
 test('what is printed is a configuration that means the same', (t) => {
   const world = new ConfigWorld(t)
-  const first = world.load(fileWith({ policy: '{ profile: relay, keep: { statuses: { 409: keep } } }' }))
-  const second = world.load(printConfig(first.effective))
-  assert.deepEqual(second.config, first.config)
+  for (const policy of ['{ profile: relay, keep: { statuses: { 409: keep } } }', '{ fingerprint: none }', '{ fingerprint: { ignore: [/a, /b], headers: [X-A], query: unordered } }', '{ profile: relay, fingerprint: { headers: [X-A] } }', '{ fingerprint: { of: [body], only: [/a] } }']) {
+    const first = world.load(fileWith({ policy }))
+    const second = world.load(printConfig(first.effective))
+    assert.deepEqual(second.config, first.config)
+  }
 })
 
 test('overrides of the environment are in it', (t) => {

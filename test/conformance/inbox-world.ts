@@ -3,13 +3,17 @@ import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
 import type { Delivery, Fate, MessageDetail, NewMessage } from '../../src/core/message.ts'
+import type { SwitchResult } from '../../src/core/scheme-switch.ts'
+import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import type { InboxStore, RecordStore } from '../../src/ports.ts'
 import { until } from './record-world.ts'
+import type { SwitchScheme } from './record-world.ts'
 
 export interface InboxWorld {
   readonly store: InboxStore
   /** In the same database. */
-  readonly records: Pick<RecordStore, 'insert' | 'take' | 'confirm' | 'look' | 'settle'>
+  readonly records: Pick<RecordStore, 'insert' | 'take' | 'confirm' | 'look' | 'settle' | 'schemes' | 'endEarlierScheme'>
+  readonly switchScheme: (...order: Parameters<SwitchScheme>) => Promise<SwitchResult>
   /** A second handle on the same database, as another process would have. Absent: the same one. */
   readonly second?: InboxStore
   /** Moves the store's clock. Absent: real time passes. */
@@ -40,6 +44,8 @@ export interface MessageOver extends Partial<Omit<NewMessage, 'about' | 'request
 export function messageOf ({ route = ROUTE, group, body = '{"event":1}', keyHash = randomBytes(32), ...over }: MessageOver = {}): NewMessage {
   return {
     id: randomBytes(32),
+    scheme: FIRST_SCHEME,
+    earlierId: null,
     fingerprint: { alg: 3, value: Buffer.alloc(32, 7) },
     scopeHash: Buffer.alloc(32, 9),
     group: group === undefined ? null : createHash('sha256').update(group).digest(),

@@ -6,6 +6,7 @@ import type { Fate } from '../../src/core/message.ts'
 import { inboxGroups } from './inbox-groups.ts'
 import { inboxOperators } from './inbox-operators.ts'
 import { inboxRecords } from './inbox-records.ts'
+import { inboxSchemes } from './inbox-schemes.ts'
 import {
   acceptInTurn, againIn, againOf, ANSWER, DEAD, DELIVERED, detailOf, HELD, idsOf, LONG_MS, messageOf, namesOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf
 } from './inbox-world.ts'
@@ -18,6 +19,7 @@ export function inboxConformance (name: string, open: OpenInbox): void {
   describe(`${name}: messages are accepted`, () => { accepting(open) })
   describe(`${name}: messages are delivered`, () => { delivering(open) })
   describe(`${name}: workers that die`, () => { dying(open) })
+  describe(`${name}: schemes of messages`, () => { inboxSchemes(open) })
   describe(`${name}: groups`, () => { inboxGroups(open) })
   describe(`${name}: operators of the inbox`, () => { inboxOperators(open) })
 }

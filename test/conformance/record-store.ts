@@ -8,12 +8,14 @@ import { StoreUnavailable } from '../../src/errors.ts'
 import { CASES, drive, expected } from './record-cells.ts'
 import { claims, leases } from './record-claims.ts'
 import { probing } from './record-probes.ts'
+import { schemes } from './record-schemes.ts'
 import { operators, settling } from './record-settles.ts'
 import { bring, claimOf, rivalOf, rowAt } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
 import { SIGN } from '../harness/sign.ts'
 
-export function recordStoreConformance (name: string, open: OpenStore): void {
+/** `schemes` false: worlds that cannot switch from one to another. */
+export function recordStoreConformance (name: string, open: OpenStore, { schemes: switches = true }: { readonly schemes?: boolean } = {}): void {
   describe(`${name}: every cell of the protocol's table`, () => {
     for (const cell of CASES) {
       test(cell.event, async t => {
@@ -27,6 +29,7 @@ export function recordStoreConformance (name: string, open: OpenStore): void {
   describe(`${name}: settling`, () => { settling(open) })
   describe(`${name}: operators`, () => { operators(open) })
   describe(`${name}: probes`, () => { probing(open) })
+  if (switches) describe(`${name}: schemes`, () => { schemes(open) })
   describe(`${name}: the store itself`, () => { itself(open) })
 }
 

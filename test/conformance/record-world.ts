@@ -6,6 +6,8 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
 import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../../src/core/record.ts'
+import type { SwitchOrder, SwitchResult } from '../../src/core/scheme-switch.ts'
+import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import type { RecordStore, Resolution } from '../../src/ports.ts'
 
 /** One empty database of a driver. `open` registers its closing with `t.after`. */
@@ -17,9 +19,13 @@ export interface StoreWorld {
   readonly reopen?: () => Promise<RecordStore>
   /** Gives the row a state that this build does not know, behind the store's back. null: a store of objects, which can hold none. */
   readonly corrupt: ((id: Buffer) => Promise<void> | void) | null
+  /** Another scheme claims from now on, by an order that says nothing else but what `over` does. Absent: several databases make this store up, and an earlier id may be in another one. */
+  readonly switchScheme?: SwitchScheme
   /** Audit rows, oldest first. */
   readonly audits: () => Promise<ReadonlyArray<{ action: string, who: string, why: string }>>
 }
+
+export type SwitchScheme = (name: string, over?: Partial<SwitchOrder>) => Promise<SwitchResult> | SwitchResult
 
 export type OpenStore = (t: TestContext) => Promise<StoreWorld>
 
@@ -33,6 +39,8 @@ const PATIENCE_MS = 15_000
 export function claimOf (over: Partial<Claim> = {}): Claim {
   return {
     id: randomBytes(32),
+    scheme: FIRST_SCHEME,
+    earlierId: null,
     owner: randomBytes(16),
     fingerprint: { alg: 3, value: Buffer.alloc(32, 7) },
     leaseMs: LONG_MS,

@@ -7,6 +7,7 @@ import type { ProblemCode, ProblemContext } from '../../src/core/problems.ts'
 const context: ProblemContext = { requestId: 'req-1', base: 'urn:onceway:problem:' }
 const codes = Object.keys(PROBLEMS) as ProblemCode[]
 const read = (body: Buffer): Record<string, unknown> => JSON.parse(body.toString()) as Record<string, unknown>
+const typeOf = (body: Buffer): string => (read(body)['error'] as { readonly type: string }).type
 
 test('every problem is an RFC 9457 answer that nobody may cache', () => {
   for (const code of codes) {
@@ -22,9 +23,32 @@ test('every problem is an RFC 9457 answer that nobody may cache', () => {
       detail,
       code,
       instance: 'req-1',
-      error: { type: status < 500 ? 'idempotency_error' : 'api_error', code, message: detail }
+      error: { type: typeOf(body), code, message: detail }
     })
   }
+})
+
+test('an error is of the type that SDKs make their class of: about the key, about the request, or ours', () => {
+  const types = Object.fromEntries(codes.map((code) => [code, typeOf(problem(code, context).body)]))
+  const ofType = (type: string): string[] => codes.filter((code) => types[code] === type).sort()
+  assert.deepEqual(ofType('idempotency_error'), ['answer-not-kept', 'in-flight', 'key-reused'])
+  assert.deepEqual(ofType('api_error'), ['draining', 'outcome-unknown', 'overloaded', 'scope-unavailable', 'store-unavailable', 'upstream-failed', 'upstream-timeout', 'upstream-unreachable'])
+  assert.deepEqual(ofType('invalid_request_error'), codes.filter((code) => PROBLEMS[code].status.api < 500 && types[code] !== 'idempotency_error').sort())
+})
+
+test('what is about the key is so under every status that a route gives it; all else goes by the status that is sent', () => {
+  for (const code of codes) {
+    const about = ['answer-not-kept', 'in-flight', 'key-reused'].includes(code)
+    assert.equal(typeOf(problem(code, { ...context, status: 503 }).body), about ? 'idempotency_error' : 'api_error', code)
+    assert.equal(typeOf(problem(code, { ...context, status: 400 }).body), about ? 'idempotency_error' : 'invalid_request_error', code)
+  }
+})
+
+test('a 401 says what would be an answer to it, and no other problem does', () => {
+  const challenges = Object.fromEntries(codes.map((code) => [code, headerValue(problem(code, context).headers, 'www-authenticate')]))
+  assert.deepEqual(codes.filter((code) => challenges[code] !== null), codes.filter((code) => PROBLEMS[code].status.api === 401))
+  assert.deepEqual([challenges['signature-invalid'], challenges['token-invalid']], ['Signature', 'Bearer error="invalid_token"'])
+  assert.equal(headerValue(problem('token-invalid', { ...context, challenge: 'Bearer error="invalid_token", error_description="Why."' }).headers, 'www-authenticate'), 'Bearer error="invalid_token", error_description="Why."')
 })
 
 test('the statuses are those of the contract', () => {
@@ -34,6 +58,7 @@ test('the statuses are those of the contract', () => {
     'key-too-old': [412, 412],
     'scope-missing': [400, 400],
     'scope-unavailable': [503, 503],
+    'token-invalid': [401, 401],
     'signature-invalid': [401, 401],
     'key-reused': [422, 422],
     'in-flight': [409, 503],

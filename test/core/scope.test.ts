@@ -3,12 +3,15 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { ScopePolicy } from '../../src/core/policy.ts'
 import { bearerToken, scopeOf } from '../../src/core/scope.ts'
+import { callerWith, FIRST_RULES } from '../harness/caller.ts'
 
 const credential: ScopePolicy = { kind: 'credential', anonymous: false, cookies: 'refuse' }
 const upstreamOnly: ScopePolicy = { kind: 'credential', anonymous: true, cookies: 'refuse' }
 const shared: ScopePolicy = { kind: 'credential', anonymous: true, cookies: 'ignore' }
 
-const of = (rawHeaders: string[], policy: ScopePolicy = credential, clientCertificate = false) => scopeOf({ rawHeaders, clientCertificate }, policy, null)
+const CERTIFICATE = 'AB:CD'
+
+const of = (rawHeaders: string[], policy: ScopePolicy = credential, clientCertificate: string | null = null) => scopeOf(callerWith(rawHeaders, { clientCertificate }), policy, null, FIRST_RULES)
 const auth = (value: string) => {
   const result = of(['Authorization', value])
   return result.kind === 'scope' ? result.scope : result.kind
@@ -72,11 +75,11 @@ test('no credential at all is the anonymous scope only where that is allowed', (
 test('a Cookie or a client certificate alone is nobody, unless the scope is public', () => {
   for (const policy of [credential, upstreamOnly]) {
     const cookie = of(['Cookie', 's=1'], policy)
-    const certificate = of([], policy, true)
+    const certificate = of([], policy, CERTIFICATE)
     assert.ok(cookie.kind === 'missing' && cookie.detail.includes('Cookie') && cookie.detail.includes('cookie:NAME'))
     assert.ok(certificate.kind === 'missing' && certificate.detail.includes('client certificate'))
   }
-  assert.deepEqual(of(['Cookie', 's=1'], shared, true), { kind: 'scope', scope: 'anonymous' })
+  assert.deepEqual(of(['Cookie', 's=1'], shared, CERTIFICATE), { kind: 'scope', scope: 'anonymous' })
 })
 
 const parts = (...list: Extract<ScopePolicy, { kind: 'parts' }>['parts']): ScopePolicy => ({ kind: 'parts', parts: list })
@@ -94,7 +97,7 @@ test('a scope of parts needs each of them once', () => {
 
 test('a claim is read from verified claims only, text and number apart', () => {
   const policy = parts({ kind: 'jwt', claim: 'sub' })
-  const by = (claims: Record<string, unknown> | null) => scopeOf({ rawHeaders: [], clientCertificate: false }, policy, claims)
+  const by = (claims: Record<string, unknown> | null) => scopeOf(callerWith([]), policy, claims, FIRST_RULES)
   assert.equal(by({ sub: 'u1' }).kind, 'scope')
   assert.notDeepEqual(by({ sub: '1' }), by({ sub: 1 }))
   for (const claims of [null, {}, { sub: '' }, { sub: null }, { sub: {} }, { sub: true }, { sub: NaN }]) assert.equal(by(claims).kind, 'missing')

@@ -82,7 +82,7 @@ function gatewayOf (process: CrashingProcess): Gateway {
     registry: NO_REGISTRY,
     marks: new RouteMarks(() => 0, false),
     upstream: process.upstream,
-    tokens: { verify: async () => ({ kind: 'invalid' }) },
+    tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
     clock: process.clock,
     random: process.random,
     meter: countingMeter(),
@@ -96,6 +96,7 @@ function gatewayOf (process: CrashingProcess): Gateway {
     inboxes: inboxRoutes([ROUTE]),
     copyTtlMs: 60_000
   })
+  void gateway.ids.look().catch(() => {})
   heartbeat(gateway).start()
   return gateway
 }

@@ -112,7 +112,7 @@ export class SimulatedUpstream implements Upstream {
   #execute (request: UpstreamRequest, behaviour: Exclude<Behaviour, { kind: 'refuse' }>, tell: (result: UpstreamResult) => void): void {
     const execution = ++this.#executions
     const field = (name: string): string => headerValue(request.headers, name) ?? ''
-    this.#note({ kind: 'sent', atMs: this.#timeline.nowMs, execution, call: field('x-request-id'), record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), scope: field('authorization'), asked: request.body.toString() })
+    this.#note({ kind: 'sent', atMs: this.#timeline.nowMs, execution, call: field('x-request-id'), record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), scope: callerIn(request.headers), asked: request.body.toString() })
     const body = Buffer.from(JSON.stringify({ execution, bytes: 'ÿ\0' }))
     const headers = [...ANSWER_HEADERS, 'Location', `/things/${execution}`, ...behaviour.kind === 'answer' ? behaviour.headers ?? [] : []]
     this.#books?.enter(field('onceway-key'), execution, behaviour, { status: 201, headers, body }, this.#timeline.nowMs)
@@ -149,8 +149,12 @@ function streamOf (chunks: readonly Buffer[]): Extract<UpstreamResult, { kind: '
 
 export interface Client {
   readonly key: string
-  /** The caller's credential: its scope. */
+  /** What its Authorization says; empty: it has none. */
   readonly scope: string
+  /** What else says whose request it is. */
+  readonly besides?: RawHeaders
+  /** Absent: the usual one. */
+  readonly host?: string | undefined
   readonly body: string
   readonly startsAtMs: number
   /** Which gateway it asks. */
@@ -165,8 +169,8 @@ export function requestOf (client: Omit<Client, 'gateway'>, route: GuardedRoute,
     method: 'POST',
     target: '/things',
     rawHeaders: headersOf(client),
-    clientCertificate: false,
-    forwarded: { for: '127.0.0.1', proto: 'http', host: 'gateway.test', trusted: false },
+    clientCertificate: null,
+    forwarded: { for: '127.0.0.1', proto: 'http', host: hostOf(client), trusted: false },
     requestId: call,
     steps: {},
     readBody: async (bytesMax, reserve) => body.length <= bytesMax && reserve(body.length) ? { kind: 'body', body, heldBytes: body.length } : { kind: 'too-large' },
@@ -174,8 +178,22 @@ export function requestOf (client: Omit<Client, 'gateway'>, route: GuardedRoute,
   }
 }
 
-export function headersOf ({ key, scope }: Pick<Client, 'key' | 'scope'>): RawHeaders {
-  return ['Host', 'gateway.test', 'Content-Type', 'text/plain', 'Authorization', scope, 'Idempotency-Key', key]
+const USUAL_HOST = 'gateway.test'
+
+export function hostOf ({ host = USUAL_HOST }: Pick<Client, 'host'>): string {
+  return host
+}
+
+export function headersOf ({ key, scope, besides = [], host }: Pick<Client, 'key' | 'scope' | 'besides' | 'host'>): RawHeaders {
+  return ['Host', hostOf({ host }), 'Content-Type', 'text/plain', ...scope === '' ? [] : ['Authorization', scope], ...besides, 'Idempotency-Key', key]
+}
+
+const NAMING = ['authorization', 'x-api-key', 'x-tenant'] as const
+
+/** Everything in a request that may say whose it is, and that whoever gets it can see. */
+export function callerIn (headers: RawHeaders): string {
+  const host = headerValue(headers, 'host') ?? USUAL_HOST
+  return [...NAMING.flatMap(name => headerValue(headers, name) ?? []), ...host === USUAL_HOST ? [] : [`at ${host}`]].join(' ')
 }
 
 /** What the outcome tells the client, in the checker's words. Reads a stream to its end, as a client does. */

@@ -8,6 +8,7 @@ import { sweeper } from '../../src/background/sweeper.ts'
 import { recordId } from '../../src/core/identity.ts'
 import type { Claim } from '../../src/core/record.ts'
 import { scopeOf } from '../../src/core/scope.ts'
+import { callerWith, FIRST_RULES } from '../harness/caller.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
@@ -161,7 +162,7 @@ class Simulation {
       registry: NO_REGISTRY,
       marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
-      tokens: { verify: async () => ({ kind: 'invalid' }) },
+      tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
       clock: this.#clockOf(process),
       random: process.random,
       meter: countingMeter(),
@@ -175,6 +176,7 @@ class Simulation {
       inboxes: new Map(),
       copyTtlMs: 60_000
     })
+    void gateway.ids.look().catch(() => {})
     heartbeat(gateway).start()
     sweeper(gateway).start()
     void process.death.then(async () => { await this.#replace(number) })
@@ -248,7 +250,7 @@ class Simulation {
   }
 
   #recordOf (client: Client): string {
-    const scope = scopeOf({ rawHeaders: headersOf(client), clientCertificate: false }, this.#route.idempotency.scope, null)
+    const scope = scopeOf(callerWith(headersOf(client)), this.#route.idempotency.scope, null, FIRST_RULES)
     return nameOf(recordId(this.#route.name, scope.kind === 'scope' ? scope.scope : '', client.key))
   }
 

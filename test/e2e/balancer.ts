@@ -39,6 +39,8 @@ export interface BalancerOptions {
 const PROBE_MS_MAX = 1_000
 const STARTS_WITHIN_MS = 30_000
 const PATH = '/things'
+/** What its clients ask for, whichever it sends them to: a request is the same at all of them. */
+const HOST = 'api.example.com'
 
 export class Balancer {
   readonly #targets: readonly Target[]
@@ -59,7 +61,7 @@ export class Balancer {
   /** Rejects as the connection does. */
   async ask ({ key, body, method = 'POST', path = PATH, headers = {}, to }: Ask): Promise<Answered> {
     const target = to ?? await this.#pick()
-    const keyed = key === null ? headers : { ...headers, 'Idempotency-Key': key }
+    const keyed = { Host: HOST, ...headers, ...key === null ? {} : { 'Idempotency-Key': key } }
     const answer = await exchange(this.#agent, target.url, { method, path, headers: keyed, body })
     return { ...answer, from: target }
   }

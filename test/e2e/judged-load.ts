@@ -94,7 +94,7 @@ export class JudgedLoad {
     for (let turn = client; !this.#stopped; turn++) {
       const key = randomUUID()
       const route = ASKED[turn % ASKED.length] as ChaosRoute
-      const wish = wishOf({ route, target: `/${route.name}/things`, key, scope: `Bearer ${client}`, body: key })
+      const wish = wishOf({ route, target: `/${route.name}/things`, key, caller: { authorization: `Bearer ${client}` }, body: key })
       // Every third time twice at once: at two workers, or at one.
       await Promise.all(turn % 3 === 0 ? [this.#untilFinal(wish), this.#untilFinal(wish)] : [this.#untilFinal(wish)])
     }

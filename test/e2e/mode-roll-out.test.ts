@@ -40,7 +40,7 @@ describe('a change of the mode', needs('postgres'), () => {
     t.after(async () => { late.destroy() })
     let told = ''
     late.on('data', (chunk: Buffer) => { told += chunk.toString() })
-    late.write('POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 3\r\n\r\no')
+    late.write('POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: k\r\nContent-Length: 3\r\n\r\no')
     await eventually(async () => witness.seen.length === 1, 'the first one to be executed')
     await gateway.reload(config('inbox'))
     const accepted = await ask(gateway, 'k')

@@ -151,7 +151,8 @@ describe('which configuration a request meets', () => {
     assert.equal(await status('one', old), 201)
     const rotated = await signer()
     await gateway.reload()
-    assert.deepEqual([await status('two', old), await status('three', rotated)], [400, 201])
+    assert.deepEqual([await status('two', old), await status('three', rotated)], [401, 201])
+    await gateway.logged(({ outcome, reason }) => outcome === 'token-invalid' && reason === 'TOKEN_BAD_SIGNATURE')
   })
 
   test('records that retries no longer find are named in a warning', async t => {

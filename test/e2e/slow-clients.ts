@@ -14,7 +14,7 @@ export interface Held {
 
 /** One byte a second: never still, never done. */
 const DRIP_EVERY_MS = 1_000
-const KEYED = (path: string, key: string): string => `POST ${path} HTTP/1.1\r\nHost: x\r\nIdempotency-Key: ${key}\r\n`
+const KEYED = (path: string, key: string): string => `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: ${key}\r\n`
 
 /** Connects and says nothing at all. */
 export async function silent (url: string): Promise<Held> {
@@ -40,7 +40,7 @@ export async function slowBody (url: string, key: string): Promise<Held> {
 
 /** One answered request that asks for nothing of an upstream, and then a kept connection. */
 export async function idle (url: string): Promise<Held> {
-  const held = await hold(url, 'GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n')
+  const held = await hold(url, 'GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n')
   await once(held.socket, 'data')
   return held
 }

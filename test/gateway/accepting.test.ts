@@ -30,7 +30,7 @@ test('a request is accepted once, and a duplicate gets the same 202', async t =>
 
 test('a credential of the gateway\'s own is not stored with a message, nor what a sender puts in its place', async t => {
   const { url, inbox } = await startInbox(t, { upstream: { requestHeaders: [['X-Consumer-Token', 'of the gateway']] } })
-  await call(url, '/things', { headers: { 'Idempotency-Key': 'k', 'x-consumer-token': 'of the sender' }, body: '{}' })
+  await call(url, '/things', { headers: { 'Idempotency-Key': 'k', Authorization: 'Bearer of the sender', 'x-consumer-token': 'of the sender' }, body: '{}' })
   await inbox.alive(OWNER, 60_000)
   const [delivery] = await inbox.take({ routes: [{ route: 'things', places: 1 }], owner: OWNER })
   assert.equal(headerValue(delivery?.request.headers ?? [], 'idempotency-key'), 'k')

@@ -37,7 +37,7 @@ test('a body that lacks it gets 400 with the pointer named, nothing is executed,
   const { post, executions } = await start(t, keyed('json:/event/id'))
   for (const body of ['', 'secret, no JSON', '{"event":{}}', '{"event":{"id":null}}']) {
     const { status, json, text } = await post('/hooks', body)
-    assert.deepEqual([status, json.code, json.error.type], [400, 'key-missing', 'idempotency_error'], body)
+    assert.deepEqual([status, json.code, json.error.type], [400, 'key-missing', 'invalid_request_error'], body)
     assert.match(json.detail, /\/event\/id/)
     assert.doesNotMatch(text, /secret/)
   }
@@ -76,3 +76,31 @@ test('the client\'s own header comes first where a list says so', async t => {
   assert.equal((await post('/hooks', '{"id":"b"}')).headers['idempotency-status'], 'executed')
   assert.equal(executions(), 2)
 })
+
+const NO_KEY: ReadonlyArray<readonly [from: string | readonly string[], body: string, said: string]> = [
+  ['header:Idempotency-Key', '{}', 'The request has no Idempotency-Key header.'],
+  ['header:x-operation-id', '{}', 'The request has no X-Operation-Id header.'],
+  ['query:operation', '{}', 'The request has no operation in its query.'],
+  [['header:Idempotency-Key', 'query:operation'], '{}', 'The request has no Idempotency-Key header and no operation in its query.'],
+  ['json:/id', '{}', 'The key is to be the body\'s value at /id, which is not there.'],
+  [['header:Idempotency-Key', 'json:/id'], '{}', 'The key is to be the body\'s value at /id, which is not there. The request has no Idempotency-Key header either.'],
+  ['hash:/id,/type', '{"id":1}', 'The key is to be made of the body\'s value at /type, which is not there'],
+  ['template:{header:X-Topic}:{query:n}', '{}', 'A part of the key is to be the x-topic header, which is not there.'],
+  ['github', '{}', 'The request has no X-Github-Delivery header (github).'],
+  [['standard-webhooks', 'svix'], '{}', 'The request has no Webhook-Id header (standard-webhooks) and no Svix-Id header (svix).'],
+  ['cloudevents', '{}', 'The request has no Ce-Source header (cloudevents).'],
+  ['eventgrid', '{}', 'The request has no key from eventgrid.'],
+  ['stripe-event', '{}', 'The key is to be the body\'s value at /id, which is not there.'],
+  ['pubsub', '{}', 'A part of the key is to be the body\'s value at /message/messageId, which is not there.']
+]
+
+for (const [from, body, said] of NO_KEY) {
+  test(`a request without a key is told where the route looks for one: ${[from].flat().join(', ')}`, async t => {
+    const { post, executions } = await start(t, keyed(from, { required: true }))
+    const { status, json } = await post('/hooks?other=canary', body, { 'X-Other': 'canary' })
+    assert.deepEqual([status, json.code, executions()], [400, 'key-missing', 0])
+    assert.equal(String(json.detail).slice(0, said.length), said)
+    assert.equal(json.error.message, json.detail)
+    assert.doesNotMatch(JSON.stringify(json), /canary/)
+  })
+}

@@ -27,6 +27,7 @@ export function faultyMarks (inner: MarkStore = new MemoryMarks({ capacity: 1_00
   const store: MarkStore = {
     name: inner.name,
     mark: async (...args) => meet('mark', () => inner.mark(...args)),
+    stands: async (...args) => inner.stands(...args),
     done: async (...args) => meet('done', () => inner.done(...args)),
     remove: async (...args) => meet('remove', () => inner.remove(...args))
   }

@@ -50,3 +50,27 @@ test('so is one whose outcome is not known, where the route says retry', async t
   assert.equal((await call(other.url, '/things', JSON_BODY)).headers['idempotency-status'], 'executed')
   assert.deepEqual(witness.seen.map(({ headers }) => headers['idempotency-attempt']), ['1', '2'])
 })
+
+const IGNORING = { of: ['method', 'target', 'body'], body: 'json', ignore: ['/trace_id'] } as const
+
+test('a row of a policy without members is compared by one with them, and the other way round it is neither replayed nor executed', async t => {
+  const [plain, ignoring, witness] = await startTwo(t, apiPolicy(), apiPolicy({ fingerprint: IGNORING }), (_seen, response) => { response.writeHead(201).end('made') })
+  const ask = async (gateway: TestGateway, key: string, body = '{"a":1}') => call(gateway.url, '/things', { body, headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' } })
+  assert.equal((await ask(plain, 'one')).headers['idempotency-status'], 'executed')
+  assert.equal((await ask(ignoring, 'one')).headers['idempotent-replayed'], 'true')
+  assert.equal((await ask(ignoring, 'one', '{"a":1,"trace_id":1}')).json.code, 'key-reused')
+  assert.equal((await ask(ignoring, 'two')).headers['idempotency-status'], 'executed')
+  assert.equal((await ask(plain, 'two')).json.code, 'outcome-unknown')
+  assert.equal((await ask(plain, 'two', '{"a":2}')).json.code, 'outcome-unknown')
+  assert.equal((await ask(ignoring, 'two', '{"trace_id":7,"a":1}')).headers['idempotent-replayed'], 'true')
+  assert.equal(witness.seen.length, 2)
+})
+
+test('a key that was released under other members is not free: nobody can tell whether it is the same request', async t => {
+  const [one, other, witness] = await startTwo(t, apiPolicy({ fingerprint: IGNORING }), apiPolicy({ fingerprint: { ...IGNORING, ignore: ['/trace_id', '/sent_at'] } }), (_seen, response) => { response.writeHead(503, { 'Retry-After': '1' }).end('busy') })
+  assert.equal((await call(one.url, '/things', JSON_BODY)).headers['idempotency-status'], 'released')
+  assert.equal((await call(other.url, '/things', JSON_BODY)).json.code, 'outcome-unknown')
+  assert.equal(witness.seen.length, 1)
+  assert.equal((await call(one.url, '/things', JSON_BODY)).headers['idempotency-status'], 'released')
+  assert.equal(witness.seen.length, 2)
+})

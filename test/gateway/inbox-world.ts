@@ -22,7 +22,6 @@ export function inboxPolicy (changes: Partial<InboxPolicy> = {}): InboxPolicy {
     deadRetentionMs: 2_592_000_000,
     depthMax: 1_000,
     bytesMax: 1024 * 1024,
-    verify: null,
     batch: 'refuse',
     ...changes
   }

@@ -14,6 +14,7 @@ import { DOWN, faulty } from '../harness/faulty-store.ts'
 import { countingMeter, startGuarded } from '../harness/gateway.ts'
 import type { Guarded, GuardedOptions } from '../harness/gateway.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
+import { bearing, unsigned } from './jwt-world.ts'
 
 const HOUR_MS = 60 * 60 * 1000
 const ALICE = { headers: { Authorization: 'Bearer alice' } }
@@ -81,7 +82,7 @@ test('while tokens cannot be verified there is no key: 503 with Retry-After', as
   const scope = { kind: 'parts', parts: [{ kind: 'jwt', claim: 'sub' }] } as const
   const issuedKeys = { ...ISSUED, scope, jwt: { jwks: '/nowhere/keys.json', issuer: null, audience: null } }
   const { issue } = await startIssuing(t, { issuedKeys })
-  const refused = await issue()
+  const refused = await issue(bearing(unsigned({ alg: 'ES256' }, { sub: 'alice' })))
   assert.equal(refused.status, 503)
   assert.equal(refused.json.code, 'scope-unavailable')
   assert.equal(refused.headers['retry-after'], '1')

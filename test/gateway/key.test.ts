@@ -67,6 +67,7 @@ test('a route that requires a key refuses a request without one', async t => {
   const answer = await call(url, '/things', { body: 'same' })
   assert.equal(answer.status, 400)
   assert.equal(answer.json.code, 'key-missing')
+  assert.equal(answer.json.detail, 'The request has no Idempotency-Key header. This route requires an idempotency key. Send one that is unique to this operation, and the same one with every retry of it.')
   assert.equal(witness.seen.length, 0)
 })
 

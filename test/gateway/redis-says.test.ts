@@ -49,7 +49,7 @@ async function start (t: TestContext, answer?: Behaviour): Promise<Shared> {
 }
 
 function fingerprint (body: string): Fingerprint {
-  return fingerprintOf({ method: 'POST', target: '/things', contentType: null, body: Buffer.from(body) }, apiPolicy().fingerprint)
+  return fingerprintOf({ method: 'POST', target: '/things', rawHeaders: [], body: Buffer.from(body) }, apiPolicy().fingerprint, 1)
 }
 
 /** What Redis holds when the copy or the unlock that should have followed an answer was lost in an outage. */

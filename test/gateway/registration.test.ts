@@ -111,7 +111,7 @@ test('a reload: what came before it may claim for two minutes more, and its rout
 
 test('a difference is told once: as a warning where a key may be executed twice or sent again, and as it passes where not', async t => {
   const { gateway, registry, log, clock } = await start(t)
-  const mine = aspectsOf(apiPolicy({ leaseMs: 60 * MINUTE_MS, retentionMs: 1_000 * MINUTE_MS }))
+  const mine = aspectsOf(apiPolicy({ leaseMs: 60 * MINUTE_MS, retentionMs: 1_000 * MINUTE_MS }), 'upstream', 1)
   registry.differing = [
     { gateway: 'ff', instance: 'other-1', route: 'things', policy: { ...mine, scope: 'public', mode: 'inbox' } },
     { gateway: 'fe', instance: 'other-2', route: 'things', policy: { ...mine, lease: '1 ms' } },

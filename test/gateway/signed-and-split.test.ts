@@ -35,7 +35,7 @@ async function requests ({ inbox }: InboxWorld): Promise<StoredRequest[]> {
 const bodies = async (world: InboxWorld): Promise<string[]> => (await requests(world)).map(({ body }) => body.toString())
 
 test('a good signature is told to the consumer, in a field that nobody else writes', async t => {
-  const world = await startInbox(t, { inbox: { verify: VERIFY } })
+  const world = await startInbox(t, { policy: { verify: VERIFY } })
   assert.equal((await world.ask('k', { body: 'one', headers: { ...signed('one'), 'Onceway-Verified': 'stripe' } })).status, 202)
   const [request] = await requests(world)
   assert.deepEqual(request?.headers.filter(name => /verified/i.test(name)), ['Onceway-Verified'])
@@ -50,7 +50,7 @@ test('without verify nothing is told, whatever the sender says', async t => {
 })
 
 test('no signature, another\'s or another body\'s is a 401 and nothing is accepted, not even as a duplicate', async t => {
-  const world = await startInbox(t, { inbox: { verify: VERIFY } })
+  const world = await startInbox(t, { policy: { verify: VERIFY } })
   await world.ask('taken', { body: 'one', headers: signed('one') })
   for (const [key, headers] of [['k', {}], ['k', signed('one', 'hunter3')], ['k', signed('two')], ['taken', {}]] as const) {
     const refused = await world.ask(key, { body: 'one', headers })
@@ -64,18 +64,22 @@ test('it is counted under which secret a sender signs, and why a signature was r
   const counted: string[] = []
   const signature = (route: string, result: string): void => { counted.push(`${route} ${result}`) }
   const meter = new Proxy(countingMeter(), { get: (target, name) => name === 'signature' ? signature : Reflect.get(target, name) as unknown })
-  const world = await startInbox(t, { inbox: { verify: { ...VERIFY, secrets: [SECRET, 'hunter1'] } }, world: { meter } })
+  const world = await startInbox(t, { policy: { verify: { ...VERIFY, secrets: [SECRET, 'hunter1'] } }, world: { meter } })
   const bad = { 'X-Hub-Signature-256': 'sha256=no hex' }
   for (const headers of [signed('one'), signed('one', 'hunter1'), {}, bad, signed('one', 'hunter3')]) await world.ask('k', { body: 'one', headers })
   assert.deepEqual(counted, ['current', 'previous', 'missing', 'malformed', 'wrong'].map(result => `things ${result}`))
 })
 
-test('where clients ask for the inbox, a signature is asked of those who do', async t => {
-  const { ask, witness, messages } = await startAsync(t, { inbox: { verify: VERIFY } })
-  assert.equal((await ask('a', { headers: ASYNC })).status, 401)
-  assert.equal((await ask('a')).status, 201)
+test('where clients ask for the inbox, a signature is asked of those who do not as well', async t => {
+  const { ask, witness, messages, url } = await startAsync(t, { policy: { verify: VERIFY } })
+  assert.match((await ask('a', { headers: ASYNC })).json.detail, /Nothing was accepted\.$/)
+  assert.match((await ask('a')).json.detail, /Nothing was executed\.$/)
+  assert.equal((await ask('a', { headers: signed('same') })).status, 201)
   assert.equal((await ask('b', { headers: { ...ASYNC, ...signed('same') } })).status, 202)
-  assert.deepEqual([witness.seen.length, (await messages()).length], [1, 1])
+  // A message without a key as well; what is not guarded is not looked at.
+  assert.equal((await call(url, '/things', { body: 'same', headers: ASYNC })).status, 401)
+  assert.equal((await call(url, '/things', { body: 'same' })).status, 201)
+  assert.deepEqual([witness.seen.map(({ headers }) => headers['onceway-verified']), (await messages()).length], [['github', undefined], 1])
 })
 
 interface Sender { readonly name: string, readonly from: string, readonly headers: Record<string, string>, readonly event: (id: string) => string, readonly together: (...events: readonly string[]) => string, readonly alone: (event: string) => string, readonly type: string, readonly key: (id: string) => string }
@@ -144,7 +148,7 @@ for (const [what, headers] of [['as text', { 'Content-Type': 'text/plain; charse
 
 test('a batch is signed as a whole, and ordered by its events', async t => {
   const order = { kind: 'json', pointer: readPointer('/group') ?? [], written: '/group' } as const
-  const world = await startInbox(t, { inbox: { batch: 'split', verify: VERIFY, order }, policy: keyFrom('json:/id') })
+  const world = await startInbox(t, { inbox: { batch: 'split', order }, policy: { ...keyFrom('json:/id'), verify: VERIFY } })
   const body = '[{"id":"1","group":"a"},{"id":"2","group":"a"},{"id":"3","group":"b"}]'
   assert.equal((await call(world.url, '/things', { headers: JSON_TYPE, body })).status, 401)
   assert.equal((await call(world.url, '/things', { headers: { ...JSON_TYPE, ...signed(body) }, body })).status, 202)

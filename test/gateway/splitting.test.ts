@@ -24,7 +24,7 @@ function requestOf (t: TestContext, { from, headers, batch = 'split', more = '' 
 }
 
 function split (t: TestContext, body: string, asking: Asking): Split {
-  return splitRequest(requestOf(t, asking), Buffer.from(body), nowMs)
+  return splitRequest(requestOf(t, asking), Buffer.from(body), nowMs, 1)
 }
 
 function refusal (split: Split): string {
@@ -76,7 +76,7 @@ for (const { name, asking, event, together, alone, type, missing } of SENDERS) {
 
   test(`${name}: refused where the route does not take batches apart`, t => {
     const request = requestOf(t, { ...asking, batch: 'refuse' })
-    const result = splitRequest(request, Buffer.from(together([event('1'), event('2')])), nowMs)
+    const result = splitRequest(request, Buffer.from(together([event('1'), event('2')])), nowMs, 1)
     if (name === 'an array') assert.equal(result.kind, 'one')
     else if (name === 'cloudevents') assert.equal(headKey(request, nowMs).kind, 'invalid')
     else assert.match(refusal(result), /^key-invalid: The request holds 2 events/)
@@ -132,13 +132,13 @@ test('what the whole body was is not said of its items', t => {
 test('without an inbox nothing is taken apart', t => {
   const request = requestOf(t, SQS)
   const route = { ...request.route, idempotency: { ...request.route.idempotency, inbox: null } }
-  assert.equal(splitRequest({ ...request, route }, Buffer.from(sqs('1', '2')), nowMs).kind, 'one')
+  assert.equal(splitRequest({ ...request, route }, Buffer.from(sqs('1', '2')), nowMs, 1).kind, 'one')
 })
 
 test('a request whose client asks for the inbox is one', t => {
   const request = requestOf(t, SQS)
   const route: GuardedRoute = { ...request.route, idempotency: { ...request.route.idempotency, inboxFor: 'asked' } }
-  assert.equal(splitRequest({ ...request, route }, Buffer.from(sqs('1', '2')), nowMs).kind, 'one')
+  assert.equal(splitRequest({ ...request, route }, Buffer.from(sqs('1', '2')), nowMs, 1).kind, 'one')
   assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ policy: '{ async: allowed, inbox: { batch: split }, key: { from: "json:/id" }, scope: public }' })), ['routes[0].idempotency.inbox.batch: can be split with mode inbox only'])
 })
 

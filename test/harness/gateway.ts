@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
 import type { IssuedKeysPolicy } from '../../src/core/issued-keys.ts'
 import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
+import type { Rules } from '../../src/core/rules.ts'
 import { Deliverer } from '../../src/background/deliverer.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { inboxDepths } from '../../src/background/inbox-depths.ts'
@@ -20,7 +21,7 @@ import type { World } from '../../src/gateway/world.ts'
 import { PeerTrust } from '../../src/http/peer.ts'
 import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
-import type { Log, Meter } from '../../src/ports.ts'
+import type { Log, Meter, RequestLog } from '../../src/ports.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
@@ -63,6 +64,7 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
     scope: { kind: 'credential', anonymous: true, cookies: 'refuse' },
     jwt: null,
+    verify: null,
     issued: null,
     fingerprint: { of: ['method', 'target', 'mediaType', 'body'], body: 'auto' },
     inFlight: { waitMs: 0, status: 409 },
@@ -107,24 +109,28 @@ export interface TestGatewayOptions {
   readonly world?: Partial<World>
   readonly issuedKeys?: IssuedKeysPolicy
   readonly trustProxies?: readonly string[]
+  /** Absent: those that the gateway has by itself. */
+  readonly rules?: Rules
   readonly background?: boolean
   readonly bodyTimeoutMs?: number
   readonly passthroughTimeoutMs?: number
+  /** Gets the line of each request; absent: nobody does. */
+  readonly requests?: RequestLog
 }
 
-export async function startGateway (t: TestContext, { routes, world: changes = {}, issuedKeys, trustProxies = [], background = true, bodyTimeoutMs, passthroughTimeoutMs }: TestGatewayOptions): Promise<TestGateway> {
+export async function startGateway (t: Pick<TestContext, 'after'>, { routes, world: changes = {}, issuedKeys, trustProxies = [], rules = 1, background = true, bodyTimeoutMs, passthroughTimeoutMs, requests = { note: () => {} } }: TestGatewayOptions): Promise<TestGateway> {
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
   const world: World = {
-    records: new MemoryStore({ nowMs }),
+    records: new MemoryStore({ nowMs, scheme: String(rules) }),
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
     wakes: NO_WAKES,
     registry: NO_REGISTRY,
     marks: new RouteMarks((changes.clock ?? SYSTEM_CLOCK).monotonicMs, false),
     upstream: new UndiciUpstream(upstreams),
-    tokens: new JoseVerifier(),
+    tokens: new JoseVerifier({ clock: changes.clock ?? SYSTEM_CLOCK, log: changes.log ?? SILENT }),
     clock: SYSTEM_CLOCK,
     random: SYSTEM_RANDOM,
     meter: countingMeter(),
@@ -140,8 +146,9 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
     ...changes
   }
   const gateway = new Gateway(world, Math.min(...leases))
+  await gateway.ids.look().catch(() => {})
   gateway.registration.become(routes)
-  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests: { note: () => {} }, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
+  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), new Deliverer(gateway).start()] : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
   if (!background) {
@@ -168,6 +175,18 @@ export async function startGateway (t: TestContext, { routes, world: changes = {
   const closeOnce = async (): Promise<void> => { await (closed ??= close()) }
   t.after(closeOnce)
   return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, connections, close: closeOnce }
+}
+
+/** From now on whose a request is is told by these; its identity is made as before ({@link switchRules}). */
+export function underRules (gateway: Gateway, rules: Rules): void {
+  Object.defineProperty(gateway, 'rules', { value: rules, configurable: true })
+}
+
+/** The database goes over to other rules under a gateway that runs. */
+export async function switchRules ({ gateway, world }: Pick<TestGateway, 'gateway' | 'world'>, rules: Rules): Promise<void> {
+  const { kind } = (world.records as MemoryStore).switchScheme(String(rules))
+  assert.equal(kind, 'switched')
+  await gateway.ids.look()
 }
 
 /** What every test must leave behind: nothing. */

@@ -40,6 +40,8 @@ export type HistoryEvent =
    * operator's word on the arbiter's clock.
    */
   | { readonly kind: 'deleted', readonly atMs: number, readonly record: string, readonly early?: true }
+  /** Ids are made by another scheme from here on. */
+  | { readonly kind: 'switched', readonly atMs: number, readonly number: number, readonly to: string }
 
 export type EventOf<Kind extends HistoryEvent['kind']> = Extract<HistoryEvent, { readonly kind: Kind }>
 

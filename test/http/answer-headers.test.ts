@@ -1,6 +1,9 @@
 /** What the client sees of an answer, first and replayed (docs/http.md; docs/protocol.md §8). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { ISSUED_KEYS_PATH } from '../../src/core/issued-keys.ts'
+import { ASYNC, startAsync } from '../gateway/inbox-world.ts'
+import { call } from '../harness/call.ts'
 import type { Called } from '../harness/call.ts'
 import { apiPolicy, startGuarded } from '../harness/gateway.ts'
 import type { Behaviour } from '../harness/witness.ts'
@@ -112,4 +115,73 @@ test('an answer has one X-Request-Id, the one that the upstream was given', asyn
   assert.deepEqual(pairsOf(given, /^x-request-id$/i), [['X-Request-Id', 'mine-1']])
   assert.equal(witness.seen[0]?.headers['x-request-id'], 'mine-1')
   assert.deepEqual(pairsOf(await ask('k', { headers: { 'X-Request-Id': 'mine-2' } }), /^x-request-id$/i), [['X-Request-Id', 'mine-2']])
+})
+
+/** The fields by which an answer can be found again, on either side. */
+const idsOf = (answer: Called): Array<[string, string]> => pairsOf(answer, /^(x-)?request-id$/i)
+
+test('the id of a request stands in Request-Id too, where SDKs look for it: on first answers, on replays and on problems', async t => {
+  const { ask } = await startGuarded(t)
+  const asked = [['k', 'same'], ['k', 'same'], ['k', 'other']] as const
+  for (const [index, [key, body]] of asked.entries()) {
+    const id = `mine-${index}`
+    assert.deepEqual(idsOf(await ask(key, { body, headers: { 'X-Request-Id': id } })), [['X-Request-Id', id], ['Request-Id', id]])
+  }
+  const [[, made] = [], [, again] = []] = idsOf(await ask('k'))
+  assert.match(String(made), /^[0-9a-f-]{36}$/)
+  assert.equal(again, made)
+})
+
+test('a Request-Id of the upstream\'s stays the only one, first and replayed: its people know the request by it', async t => {
+  const { ask, witness } = await startGuarded(t, { answer: answering(['Request-Id', 'req_of_the_upstream']) })
+  for (const id of ['mine-1', 'mine-2']) {
+    assert.deepEqual(idsOf(await ask('k', { headers: { 'X-Request-Id': id } })), [['Request-Id', 'req_of_the_upstream'], ['X-Request-Id', id]])
+  }
+  assert.equal(witness.seen.length, 1)
+  // A problem about it is the gateway's own.
+  assert.deepEqual(idsOf(await ask('k', { body: 'other', headers: { 'X-Request-Id': 'mine-3' } })), [['X-Request-Id', 'mine-3'], ['Request-Id', 'mine-3']])
+})
+
+test('a route that drops the upstream\'s Request-Id from replays has its own on them', async t => {
+  const keep = { ...apiPolicy().keep, dropHeaders: new Set(['request-id']) }
+  const { ask } = await startGuarded(t, { policy: { keep }, answer: answering(['Request-Id', 'req_of_the_upstream']) })
+  await ask('k')
+  assert.deepEqual(idsOf(await ask('k', { headers: { 'X-Request-Id': 'mine-2' } })), [['X-Request-Id', 'mine-2'], ['Request-Id', 'mine-2']])
+})
+
+test('the upstream is sent no Request-Id but the client\'s own, which names nothing here', async t => {
+  const { ask, witness } = await startGuarded(t)
+  await ask('k', { headers: { 'X-Request-Id': 'mine' } })
+  assert.equal(witness.seen[0]?.headers['request-id'], undefined)
+  const answer = await ask('l', { headers: { 'Request-Id': 'theirs' } })
+  assert.equal(witness.seen[1]?.headers['request-id'], 'theirs')
+  assert.notEqual(answer.headers['request-id'], 'theirs')
+})
+
+test('every answer of the gateway\'s own that has an X-Request-Id has a Request-Id beside it', async t => {
+  const world = await startAsync(t, { policy: { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' } }, issuedKeys: { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' }, jwt: null, secrets: [{ id: 'one', secret: 'a secret of thirty-two bytes, or more' }], lifetimeMs: 3_600_000 } })
+  const headers = { Authorization: 'Bearer alice', 'X-Request-Id': 'mine' }
+  const accepted = await world.ask('k', { headers: { ...headers, ...ASYNC } })
+  const { location = '' } = accepted.headers
+  const answers = {
+    accepted,
+    told: await call(world.url, location, { method: 'GET', headers }),
+    'no message': await call(world.url, `${location}A`, { method: 'GET', headers }),
+    'not so': await call(world.url, location, { headers }),
+    issued: await call(world.url, ISSUED_KEYS_PATH, { headers }),
+    'not issued': await call(world.url, ISSUED_KEYS_PATH, { headers: { 'X-Request-Id': 'mine' } }),
+    'dot segments': await call(world.url, '/a/../b', { headers }),
+    'no escape': await call(world.url, '/%ff', { headers }),
+    'another expectation': await call(world.url, '/things', { headers: { ...headers, Expect: 'banana' }, body: 'same' }),
+    'no caller': await call(world.url, '/things', { headers: { 'X-Request-Id': 'mine', 'Idempotency-Key': 'l' }, body: 'same' })
+  }
+  assert.deepEqual(Object.values(answers).map(({ status }) => status), [202, 200, 404, 405, 201, 400, 400, 400, 417, 400])
+  for (const [what, answer] of Object.entries(answers)) assert.deepEqual(idsOf(answer).map(([name, value]) => [name.toLowerCase(), value]), [['x-request-id', 'mine'], ['request-id', 'mine']], what)
+})
+
+test('what passes through has the ids that the upstream gave it, and a problem in its place the gateway\'s', async t => {
+  const { url, witness } = await startGuarded(t, { answer: answering(['Request-Id', 'req_of_the_upstream']) })
+  assert.deepEqual(idsOf(await call(url, '/things', { headers: { 'X-Request-Id': 'mine' }, body: 'keyless' })).map(([name, value]) => [name.toLowerCase(), value]), [['request-id', 'req_of_the_upstream']])
+  await witness.close()
+  assert.deepEqual(idsOf(await call(url, '/things', { headers: { 'X-Request-Id': 'mine' }, body: 'keyless' })).map(([name, value]) => [name.toLowerCase(), value]), [['x-request-id', 'mine'], ['request-id', 'mine']])
 })

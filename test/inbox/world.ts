@@ -7,6 +7,7 @@ import { heartbeat } from '../../src/background/heartbeat.ts'
 import { SYSTEM_RANDOM } from '../../src/clock.ts'
 import type { MessageDetail, NewMessage } from '../../src/core/message.ts'
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy } from '../../src/core/policy.ts'
+import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { inboxRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
@@ -32,7 +33,6 @@ export const INBOX: InboxPolicy = {
   deadRetentionMs: 3_600_000,
   depthMax: 1_000,
   bytesMax: 1_000_000,
-  verify: null,
   batch: 'refuse'
 }
 
@@ -149,7 +149,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     inbox: reached,
     wakes: wakesThrough(locks),
     upstream,
-    tokens: { verify: async () => ({ kind: 'invalid' }) },
+    tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
     clock,
     // The longest pause that full jitter may draw.
     random: { bytes: size => size === 4 ? Buffer.alloc(4, 255) : SYSTEM_RANDOM.bytes(size) },
@@ -165,6 +165,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     copyTtlMs: 0,
     ...world
   })
+  void gateway.ids.look().catch(() => {})
   const beats = heartbeat(gateway).start()
   const deliverer = new Deliverer(gateway).start()
   const end = async (): Promise<void> => {
@@ -189,6 +190,8 @@ export function message (text: string, { group, holds = false, stops = false, ro
   const hash = (of: string): Buffer => createHash('sha256').update(of).digest()
   return {
     id: hash(`id ${text}`),
+    scheme: FIRST_SCHEME,
+    earlierId: null,
     fingerprint: { alg: 1, value: hash(text) },
     scopeHash: hash('scope'),
     group: group === undefined ? null : hash(`group ${group}`),

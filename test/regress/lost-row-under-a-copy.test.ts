@@ -62,7 +62,7 @@ test('an unsettled answer leaves Redis before a row that is settled from it coul
   const { clock, locks, records } = await start(t)
   const [row] = await records.store.list({ limit: 1 })
   assert.ok(row)
-  const fingerprint = fingerprintOf({ method: 'POST', target: '/things', contentType: null, body: Buffer.from('same') }, apiPolicy().fingerprint)
+  const fingerprint = fingerprintOf({ method: 'POST', target: '/things', rawHeaders: [], body: Buffer.from('same') }, apiPolicy().fingerprint, 1)
   const standing = async (): Promise<string> => (await locks.lock(row.id, { owner: Buffer.alloc(16, 9), fingerprint, lockedAtMs: 0 }, 1)).kind
   assert.equal(await standing(), 'unsettled')
   clock.stall(RETENTION_MS - LEASE_MS)

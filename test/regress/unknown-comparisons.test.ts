@@ -17,7 +17,7 @@ import { startShared } from './world.ts'
 import type { Process, Shared } from './world.ts'
 
 /** Version 2: this build makes fingerprints of version 1 only. */
-const FOREIGN: Fingerprint = { alg: 2 << 8, value: Buffer.alloc(32, 7) }
+const FOREIGN: Fingerprint = { alg: 5 << 8, value: Buffer.alloc(32, 7) }
 
 test('another payload that meets an unprotected execution is in flight, not a mismatch', async t => {
   const { answer, open } = slow()

@@ -104,7 +104,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
   let drawn = 0
   const clock: Clock = { monotonicMs: () => timeline.nowMs, wallMs: () => timeline.wallMs, bootMs: () => timeline.nowMs, after: (ms, call) => timeline.after(ms, call) }
   // Without heartbeat and sweeper: no gateway dies here, and nothing lives to the end of its retention.
-  return new Gateway({
+  const gateway = new Gateway({
     ...stores,
     inbox: new LateInbox('memory'),
     wakes: NO_WAKES,
@@ -126,6 +126,8 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     inboxes: new Map(),
     copyTtlMs: 600_000
   })
+  void gateway.ids.look()
+  return gateway
 }
 
 function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Promise<void>): GuardedRequest {
@@ -137,7 +139,7 @@ function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Pr
     method: 'POST',
     target: route.match.path,
     rawHeaders: ['Host', 'gateway.test', ...sent.headers],
-    clientCertificate: false,
+    clientCertificate: null,
     forwarded: { for: '127.0.0.1', proto: 'http', host: 'gateway.test', trusted: false },
     requestId,
     steps: {},

@@ -10,6 +10,7 @@ const guard: IdempotencyPolicy = {
   key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
   scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
   jwt: null,
+  verify: null,
   drop: null,
   issued: null,
   probe: null,
@@ -34,8 +35,8 @@ const when = (path: string, over: Partial<RouteMatch> = {}): RouteMatch => ({ pa
 const guarded = (path: string, over: Partial<RouteMatch> = {}): Route => ({ name: `guard ${path}`, match: when(path, over), upstream, idempotency: guard })
 const passing = (path: string, over: Partial<RouteMatch> = {}): Route => ({ name: `pass ${path}`, match: when(path, over), upstream, idempotency: null })
 
-const meets = (routes: Route[], target: string, method = 'POST', host: string | null = 'h') => {
-  const found = compileRoutes(routes).match(method, target, host)
+const meets = (routes: Route[], target: string, method = 'POST', host: string | null = 'h', overriding: readonly string[] = []) => {
+  const found = compileRoutes(routes).match(method, target, host, overriding)
   return found.kind === 'route' ? found.route.name : found.kind
 }
 const charges = [guarded('/v1/charges', { methods: ['POST'] }), guarded('/v1/orders/:id/capture', { methods: ['POST'] }), guarded('/pay/*'), passing('/*')]
@@ -115,6 +116,11 @@ test('targets that cannot be compared are refused', () => {
   }
 })
 
+test('a target with another host than Host is refused, and so is one with another port: which of the two counts is for each hop to say', () => {
+  for (const [target, host] of [['http://other/v1/charges', 'h'], ['http://h:8443/v1/charges', 'h'], ['http://h/v1/charges', 'h:8443'], ['http://h:8080/v1/charges', 'h:8443']] as const) assert.equal(meets(charges, target, 'POST', host), 'refused', `${target} ${host}`)
+  for (const [target, host] of [['http://h/v1/charges', 'h'], ['http://H.:80/v1/charges', 'h'], ['http://h/v1/charges', 'h:443'], ['http://h:8443/v1/charges', 'H.:8443'], ['http://h:8443/v1/charges', null]] as const) assert.equal(meets(charges, target, 'POST', host), 'guard /v1/charges', `${target} ${host}`)
+})
+
 test('OPTIONS * meets no route', () => {
   assert.equal(meets(charges, '*', 'OPTIONS'), 'none')
 })
@@ -127,6 +133,47 @@ test('an exception before a guarded route holds only for requests that every ser
   assert.equal(meets(routes, '//preview/v1/charge'), 'guard /v1/*')
   assert.equal(meets([passing('/a;b', { exact: true }), guarded('/a')], '/a;b'), 'pass /a;b')
   assert.equal(meets([passing('/:x', { exact: true }), guarded('/a')], '/a;b'), 'guard /a')
+})
+
+test('a request whose method is overridden is guarded under either reading', () => {
+  const routes = [passing('/a', { methods: ['GET'] }), guarded('/a', { methods: ['PATCH'] }), passing('/a', { methods: ['POST'] }), guarded('/b', { methods: ['POST'] }), passing('/b'), passing('/c', { methods: ['PATCH'] }), guarded('/*', { methods: ['DELETE'] })]
+  const by = (method: string, target: string, ...overriding: string[]) => meets(routes, target, method, 'h', overriding)
+  assert.equal(by('POST', '/a'), 'pass /a')
+  assert.equal(by('POST', '/a', 'PATCH'), 'guard /a')
+  assert.equal(by('GET', '/a', 'PATCH'), 'guard /a')
+  assert.equal(by('PUT', '/a', 'PATCH'), 'guard /a')
+  assert.equal(by('POST', '/a', 'garbage', 'PUT', 'PATCH'), 'guard /a')
+  assert.equal(by('POST', '/A/', 'PATCH'), 'guard /a')
+  assert.equal(by('POST', '/a', 'GARBAGE'), 'pass /a')
+  assert.equal(by('POST', '/a', 'GET'), 'pass /a')
+  // What is guarded by its own method stays so.
+  for (const other of ['GET', 'PATCH', 'GARBAGE', '']) assert.equal(by('POST', '/b', other), 'guard /b', other)
+  // An override opens nothing.
+  assert.equal(by('PUT', '/c'), 'none')
+  assert.equal(by('PUT', '/c', 'PATCH'), 'none')
+  assert.equal(by('PUT', '/c', 'DELETE'), 'guard /*')
+  // Of two that guard, the first.
+  assert.equal(by('POST', '/b', 'DELETE'), 'guard /b')
+  assert.equal(meets([guarded('/b', { methods: ['DELETE'], exact: true }), guarded('/*', { methods: ['POST'] })], '/b', 'POST', 'h', ['DELETE']), 'guard /b')
+})
+
+test('no override ever takes a guard away', () => {
+  const some = fc.record({ path: fc.constantFrom('/a', '/*', '/b'), methods: fc.subarray(['POST', 'PATCH', 'GET']), guards: fc.boolean() })
+  fc.assert(fc.property(fc.array(some, { maxLength: 5 }), fc.constantFrom('/a', '/b', '/a;x'), fc.constantFrom('POST', 'PATCH', 'GET', 'PUT'), fc.array(fc.constantFrom('POST', 'PATCH', 'GET', 'PUT', 'X'), { minLength: 1, maxLength: 3 }), (those, target, method, overriding) => {
+    const routes = those.map(({ path, methods, guards }) => guards ? guarded(path, { methods }) : passing(path, { methods }))
+    const [alone, overridden] = [meets(routes, target, method), meets(routes, target, method, 'h', overriding)]
+    const guards = [method, ...overriding].some((each) => meets(routes, target, each).startsWith('guard'))
+    assert.equal(overridden.startsWith('guard'), guards)
+    if (!guards) assert.equal(overridden, alone)
+  }), { numRuns: 2000, seed: 1 })
+})
+
+test('however many methods somebody sends, matching stays cheap', () => {
+  const matcher = compileRoutes(charges)
+  const started = process.cpuUsage()
+  matcher.match('POST', `/${'%2f'.repeat(5000)}`, null, Array.from({ length: 8_000 }, (_, index) => `M${index}`))
+  const { user } = process.cpuUsage(started)
+  assert.ok(user < 500_000, `${user} µs`)
 })
 
 test('matching the worst target stays cheap', () => {

@@ -5,6 +5,8 @@
  */
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { Token } from '../../src/core/record.ts'
+import type { SwitchResult } from '../../src/core/scheme-switch.ts'
+import type { Scheme } from '../../src/core/schemes.ts'
 import type { Beaten, InboxStore, LapseOrder, RecordStore, RenewResult, SignOfLife } from '../../src/ports.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -31,6 +33,10 @@ export interface ArbiterOptions {
   readonly steps: boolean
   /** A standby will take over: what it has is done again, so all that is written is noted. */
   readonly promoted: boolean
+  /** The name of its first scheme. */
+  readonly scheme: string
+  /** Another one claims from now on, acknowledged or not. */
+  readonly switched: (scheme: Scheme) => void
   /** What is written from now on may be lost; to be called if it is. */
   readonly doubtful: () => () => void
 }
@@ -43,7 +49,7 @@ const ASKED_AGAIN_MS = 1_500
 /** Of any schedule. */
 const ROWS_MAX = 100
 const GRANTS: ReadonlySet<string> = new Set(['insert', 'take', 'confirm'])
-const READS: ReadonlySet<string> = new Set(['look', 'unresolved', 'list'])
+const READS: ReadonlySet<string> = new Set(['look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'unresolved', 'list'])
 
 export class SimulatedArbiter {
   /** As it stands, whatever hangs: for who looks from outside. */
@@ -52,7 +58,7 @@ export class SimulatedArbiter {
   readonly #time: StoreTime
   #store: MemoryStore
   #inbox: MemoryInbox
-  #log: Array<Write<RecordStore>> = []
+  #log: Array<Write<MemoryStore>> = []
   #aheadMs = 0
   /** Ahead, and nobody has said that it is right. */
   stepped = false
@@ -92,6 +98,29 @@ export class SimulatedArbiter {
 
   /** A call may wait for as long as it pleases whoever hampers it. */
   get hampered (): boolean { return this.#hanging !== null || this.#locked.size > 0 }
+
+  /** The number of the scheme that claims. */
+  get scheme (): number { return this.#store.scheme }
+
+  /** null: its commit was lost, and nobody was told that it is done. */
+  async switchScheme (name: string, isLost: boolean): Promise<SwitchResult | null> {
+    const before = this.#hanging
+    // Its lock waits for all that has been written and hangs.
+    if (before?.shows === false) {
+      await before.open
+      if (before.lost) return null
+      // In its place behind what is written when they go on.
+      await this.#options.timeline.sleep(0)
+    }
+    const result = this.#store.switchScheme(name, { isLost })
+    if (result.kind !== 'switched') return result
+    const atMs = this.#time.nowMs()
+    this.#options.switched({ number: result.number, name })
+    this.#log.push({ atMs, apply: async store => store.switchScheme(name, { isLost }) })
+    const hanging = this.#hanging
+    await hanging?.open
+    return hanging?.lost === true ? null : result
+  }
 
   /** Outside the promise (protocol §10), but for what Redis still knows. */
   forget (): void {
@@ -256,7 +285,7 @@ export class SimulatedArbiter {
   }
 
   #empty (): MemoryStore {
-    return new MemoryStore({ nowMs: this.#time.nowMs, installation: 'simulated', believedMs: () => this.#believedMs() })
+    return new MemoryStore({ nowMs: this.#time.nowMs, installation: 'simulated', scheme: this.#options.scheme, believedMs: () => this.#believedMs() })
   }
 }
 
@@ -277,7 +306,7 @@ function aboutOf (about: unknown): About {
 
 function hasWritten (operation: string, result: unknown): boolean {
   if (READS.has(operation)) return false
-  if (operation === 'beat') return true
+  if (operation === 'beat' || operation === 'endEarlierScheme') return true
   if (typeof result === 'boolean') return result
   if (Array.isArray(result)) return operation === 'renew' ? result.includes('renewed') : result.length > 0
   return ['won', 'settled', 'done'].includes((result as { readonly kind: string }).kind)

@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { breakNamed, LIES } from '../broken/breaks.ts'
 import { PROBES } from '../broken/probes.ts'
+import { SCHEME_BREAKS } from '../broken/schemes.ts'
 import { SIMULATED } from '../broken/simulated.ts'
 
 const SCHEDULES_MAX = 10_000
@@ -23,9 +24,13 @@ const BEGINS_AT: Readonly<Record<string, number>> = {
   'simulated-unvouched': 340,
   'simulated-renewals-pass': 430,
   'own-policy-only': 250,
+  'reads-are-contact': 1_100,
   'any-time-believed': 650,
   'generations-alike': 120,
-  'hops-are-the-application': 600
+  'hops-are-the-application': 600,
+  'past-lives-on': 13_100,
+  'any-scheme-accepts': 560,
+  'lost-and-forgotten': 440
 }
 
 /**
@@ -38,7 +43,7 @@ const KINDS = ['own-policy-only', 'claims-pass-messages-by', 'any-time-believed'
 const SEEN_BY: Readonly<Record<string, readonly string[]>> = {
   'ignore-lease': ['I1'],
   'own-policy-only': ['trouble'],
-  'any-time-believed': ['E2b'],
+  'any-time-believed': ['E2b', 'I13'],
   'codes-are-kept': ['I11', 'I3']
 }
 
@@ -50,7 +55,7 @@ function runBroken (name: string, args: readonly string[]): { readonly status: n
   })
 }
 
-for (const name of [...LIES, ...PROBES.map(each => each.name), ...SIMULATED.map(each => each.name), ...KINDS]) {
+for (const name of [...LIES, ...PROBES.map(each => each.name), ...SIMULATED.map(each => each.name), ...SCHEME_BREAKS.map(each => each.name), ...KINDS]) {
   const { does, breaks } = breakNamed(name)
   const rules = [...breaks, ...SEEN_BY[name] ?? []]
   test(`a gateway that ${does} is caught`, t => {

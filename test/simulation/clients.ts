@@ -2,13 +2,12 @@
  * The clients of a simulated world: they ask, ask again with the same key until they have something final or are tired of
  * it, hang up, and ask elsewhere. Everything that they see goes into the history.
  */
-import { recordId } from '../../src/core/identity.ts'
+import type { GuardedRequest } from '../../src/gateway/admission.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
-import { scopeOf } from '../../src/core/scope.ts'
+import type { Steps } from '../../src/gateway/execution.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
-import { headersOf, requestOf, toldBy } from '../crash/outside.ts'
-import { nameOf } from '../crash/watched.ts'
+import { requestOf, toldBy } from '../crash/outside.ts'
 import type { Told } from '../harness/history.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import type { Chance } from './chance.ts'
@@ -16,6 +15,7 @@ import type { HistoryKeeper } from './history-keeper.ts'
 import type { SimulatedProcess } from './process.ts'
 import type { Reach } from './reach.ts'
 import type { SimulatedClient } from './schedule.ts'
+import type { Identities } from './schemes.ts'
 
 /** One gateway of the world, the process that is it just now, and the route that its configuration has. */
 export interface Seat {
@@ -36,6 +36,7 @@ export interface ClientsOptions {
   /** Of the first configuration: what a client knows of the API. */
   readonly route: GuardedRoute
   readonly seats: readonly Seat[]
+  readonly identities: Identities
   /** By which configuration a request was taken. */
   readonly routes: Map<string, GuardedRoute>
   readonly trouble: string[]
@@ -47,7 +48,8 @@ const JITTER_MIN = 0.5
 
 export class Clients {
   readonly #options: ClientsOptions
-  readonly #records = new Map<string, string>()
+  /** Who has asked, and how far his request has come. */
+  readonly #asked = new Map<string, { readonly client: SimulatedClient, readonly steps: Steps }>()
   /** Calls that were answered by a gateway that could not reach the arbiter just then. */
   readonly cutOff = new Set<string>()
   #calls = 0
@@ -95,19 +97,23 @@ export class Clients {
       gone.resolve()
       told.resolve(answer)
     }
-    keeper.note({ kind: 'asked', atMs: timeline.nowMs, call, record: this.#recordOf(client), scope: client.scope, asked: client.body })
+    const steps: Steps = {}
+    this.#asked.set(call, { client, steps })
+    keeper.note({ kind: 'asked', atMs: timeline.nowMs, call, record: '', scope: '', asked: client.body })
     void seat.process.death.then(() => { end(null) })
-    if (leavesAfterMs !== null) timeline.after(leavesAfterMs, () => { if (open) this.#leave(seat, client, end) })
-    seat.process.enter(() => { this.#handle(seat, client, call, gone.promise, end) })
+    if (leavesAfterMs !== null) timeline.after(leavesAfterMs, () => { if (open) this.#leave(seat, steps, end) })
+    seat.process.enter(() => { this.#handle(seat, { ...requestOf(client, seat.route, call, gone.promise), steps }, end) })
     return told.promise
   }
 
-  #handle ({ process, gateway, route }: Seat, client: SimulatedClient, call: string, gone: Promise<void>, end: (told: Told) => void): void {
+  #handle ({ process, gateway }: Seat, request: GuardedRequest, end: (told: Told) => void): void {
     const { routes, reach, trouble, reachesArbiter } = this.#options
+    const { route, requestId: call } = request
     routes.set(call, route)
-    handle(gateway, requestOf(client, route, call, gone))
+    handle(gateway, request)
       .then(async outcome => {
         if (outcome.kind === 'rejected' && outcome.code === 'overloaded') reach.turns.add('overloaded')
+        if (outcome.kind === 'unavailable' && gateway.ids.blocked !== null) reach.turns.add('gateway without the secret')
         const told = await toldBy(outcome, route)
         if (!reachesArbiter(process.gateway)) this.cutOff.add(call)
         process.enter(() => { end(told) })
@@ -115,23 +121,24 @@ export class Clients {
       .catch((error: unknown) => { trouble.push(`${call}: ${String(error)}`) })
   }
 
-  #leave ({ gateway }: Seat, client: SimulatedClient, end: (told: null) => void): void {
+  #leave ({ gateway }: Seat, { record = '' }: Steps, end: (told: null) => void): void {
     const { turns } = this.#options.reach
     turns.add('client left')
-    const execution = gateway.executions.get(this.#recordOf(client))
+    const execution = gateway.executions.get(record)
     if (execution !== undefined && execution.sending !== null) turns.add('client left its own execution')
     end(null)
   }
 
-  #recordOf ({ key, scope }: SimulatedClient): string {
-    const { route } = this.#options
-    const name = `${scope} ${key}`
-    const known = this.#records.get(name)
-    if (known !== undefined) return known
-    const caller = scopeOf({ rawHeaders: headersOf({ key, scope }), clientCertificate: false }, route.idempotency.scope, null)
-    const record = nameOf(recordId(route.name, caller.kind === 'scope' ? caller.scope : '', key))
-    this.#records.set(name, record)
-    return record
+  /** Whose call it was. */
+  clientOf (call: string): SimulatedClient {
+    const found = this.#asked.get(call)
+    if (found === undefined) throw new RangeError(`nobody has asked ${call}`)
+    return found.client
+  }
+
+  /** What it was about in the end, by the word of whoever answered it; null: it came to nobody who would know. */
+  recordOf (call: string): string | null {
+    return this.#asked.get(call)?.steps.record ?? null
   }
 }
 

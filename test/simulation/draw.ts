@@ -8,7 +8,8 @@ import type { ProbePolicy } from '../../src/core/probe.ts'
 import { scriptOf, scriptUnder } from './behaviours.ts'
 import { Chance } from './chance.ts'
 import type { Fault, Machine, Schedule, SimulatedClient, Variant } from './schedule.ts'
-import { operatorAct, THEMES } from './themes.ts'
+import { schemeDrawn, switchFrom, withCaller } from './switches.ts'
+import { operatorAct, THEMES, triggerOf } from './themes.ts'
 import type { Draft } from './themes.ts'
 
 /** Stream 0 of the seed draws the schedule; run.ts has others. */
@@ -20,7 +21,7 @@ export function scheduleOf (seed: number): Schedule {
   const draft: Draft = { chance, gateways, leaseMs, longestLeaseMs: chance.hit(0.15) ? 2 * leaseMs : leaseMs, upstreamTimeoutMs, redis: !chance.hit(0.15), claimWithinMs: chance.one([500, 1_000, 2_000]) }
   const theme = chance.weighted(THEMES)
   const { faults, operator = [], ...leaning } = theme.lean(draft)
-  const clients = clientsOf(draft, theme.name === 'amnesia')
+  const { clients, switches, ...schemes } = schemesOf(seed, draft, clientsOf(draft, theme.name === 'amnesia'), theme.name === 'amnesia')
   const policy = policyOf(draft)
   const probed = probedPolicy(seed, policy, upstreamTimeoutMs)
   const drawn = variantsOf(draft, policy, theme.differs === true ? 1 : DIFFERING_SHARE, probed !== null)
@@ -39,13 +40,14 @@ export function scheduleOf (seed: number): Schedule {
     redis: draft.redis,
     machines: Array.from({ length: gateways }, () => ({ ...machineOf(chance), variant: chance.whole(0, variants.length - 1) })),
     network: networkOf(draft),
+    ...schemes,
     clients,
     lagMaxMs: leaseMs + Math.round(upstreamTimeoutMs * LAG_SHARE),
     poolMs: Array.from({ length: 3 }, () => chance.weighted([[8, 0], [1, chance.whole(1, leaseMs)], [1, chance.whole(leaseMs, 2 * leaseMs)]])),
     operator: operator.length > 0 || !chance.hit(0.08) ? operator : [operatorAct(chance)],
     ...leaning,
     // What an inbox has acknowledged is not done again here: another arbiter would have lost it.
-    faults: variants.some(({ accepts }) => accepts) ? faults.map(withoutLoss) : faults,
+    faults: [...variants.some(({ accepts }) => accepts) ? faults.map(withoutLoss) : faults, ...leaning.scheme === undefined ? switches : []],
     script: scriptUnder(leaning.script ?? scriptOf(draft), probed ?? policy, upstreamTimeoutMs)
   }
 }
@@ -144,6 +146,28 @@ function networkOf ({ chance, leaseMs }: Draft): Schedule['network'] {
     lossShare: chance.hit(0.1) ? 0.03 : 0,
     wireMs: chance.hit(0.3) ? leaseMs / 12 : 0
   }
+}
+
+// ---------------------------------------------------------------- schemes
+
+/** Stream of a seed that says by which scheme ids are made, who asks and where: what is drawn otherwise stays as it is. */
+const SCHEME_STREAM = 5
+/** Of all other themes: the scheme is switched at some time. */
+const SWITCHED_SHARE = 0.08
+const SWITCHED_AND_FORGOTTEN_SHARE = 0.4
+const LOST_SHARE = 0.1
+/** Callers, and hosts, that the first rules take for one. */
+const SEVERAL_SHARE = 0.25
+const HOSTS_SHARE = 0.2
+
+/** `alone`: one record. */
+function schemesOf (seed: number, draft: Draft, clients: readonly SimulatedClient[], alone: boolean): Pick<Schedule, 'scheme' | 'host' | 'clients'> & { readonly switches: readonly Fault[] } {
+  const chance = new Chance(seed, SCHEME_STREAM)
+  const scheme = schemeDrawn(chance)
+  const host = chance.hit(HOSTS_SHARE) ? 'preserve' : 'upstream'
+  const several = chance.hit(SEVERAL_SHARE) && !alone
+  const switches = chance.hit(alone ? SWITCHED_AND_FORGOTTEN_SHARE : SWITCHED_SHARE) ? [{ trigger: triggerOf({ ...draft, chance }), action: switchFrom(chance, scheme, LOST_SHARE) }] : []
+  return { scheme, host, clients: several || (host === 'preserve' && !alone) ? clients.map(client => withCaller(chance, client, several)) : clients, switches }
 }
 
 // ---------------------------------------------------------------- clients

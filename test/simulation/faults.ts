@@ -2,6 +2,7 @@
  * What a fault does to the simulated world: processes die, stop, drain and are configured anew, ways are cut, stores lose
  * what they had, clocks are set. When a fault comes is the schedule's business (schedule.ts, director.ts).
  */
+import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import { nameOf } from '../crash/watched.ts'
 import type { SimulatedArbiter } from './arbiter.ts'
@@ -11,6 +12,7 @@ import type { Living } from './living.ts'
 import type { Network } from './network.ts'
 import type { Reach } from './reach.ts'
 import type { Action } from './schedule.ts'
+import { nameOfScheme } from './schemes.ts'
 import type { SimulatedRedis } from './stores.ts'
 
 export interface FaultsOptions {
@@ -25,11 +27,18 @@ export interface FaultsOptions {
   readonly seats: Seat[]
   /** Which configuration each gateway has; its next process starts with it. */
   readonly variants: number[]
+  /** So with the secrets that it lacks. */
+  readonly lacking: Set<number>
+  /** No fault comes any more. */
+  readonly calm: () => boolean
   readonly configurations: number
   readonly start: (gateway: number) => Seat
 }
 
 const CUT_OFF_MS = 5_000
+/** An operator who comes again until he is told that it is done, or that it was. */
+const SWITCH_AGAIN_MS = 400
+const SWITCH_TRIES_MAX = 80
 
 export class Faults {
   readonly #options: FaultsOptions
@@ -71,7 +80,13 @@ export class Faults {
         turns.add(action.promoted ? 'commits hung, then the standby took over' : 'commits hung')
         return arbiter.hang(action)
       case 'row-lock': return this.#lockRows(action.forMs)
-      case 'amnesia': return arbiter.forget()
+      case 'amnesia':
+        if (arbiter.scheme > FIRST_SCHEME) turns.add('switch forgotten')
+        return arbiter.forget()
+      case 'switch':
+        void this.#switch(action).catch((error: unknown) => { this.#options.trouble.push(String(error)) })
+        return undefined
+      case 'secrets': return this.#give(action.gateway)
       case 'message': turns.add('message lost or late')
     }
   }
@@ -132,6 +147,28 @@ export class Faults {
     if (seat.gateway.executions.size > 0) turns.add('configuration reloaded under a request')
     turns.add('configuration reloaded')
     seat.process.enter(() => { seat.become(variant) })
+  }
+
+  /** What is left of the scheme before the one that claims is waited for. */
+  async #switch ({ to, isLost }: Extract<Action, { kind: 'switch' }>): Promise<void> {
+    const { timeline, arbiter, seats, calm, reach: { turns } } = this.#options
+    for (let tries = 0; tries < SWITCH_TRIES_MAX && !calm(); tries++) {
+      const running = seats.some(({ gateway }) => gateway.executions.size > 0)
+      const result = await arbiter.switchScheme(nameOfScheme(to), isLost)
+      if (result?.kind === 'switched' && running) turns.add('scheme switched under a request')
+      if (result?.kind === 'switched' && result.number > FIRST_SCHEME + 1) turns.add('scheme switched again')
+      if (result === null) turns.add('switch lost')
+      if (result?.kind === 'switched' || result?.kind === 'same') return
+      await timeline.sleep(SWITCH_AGAIN_MS)
+    }
+  }
+
+  #give (number: number): void {
+    const { seats, lacking, variants, reach: { turns } } = this.#options
+    const seat = seats[number]
+    if (!lacking.delete(number) || seat?.process.alive !== true) return
+    if (seat.gateway.ids.blocked !== null) turns.add('blocked gateway given its secret')
+    seat.process.enter(() => { seat.become(variants[number] ?? 0) })
   }
 
   #lockRows (forMs: number): void {

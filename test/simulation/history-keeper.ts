@@ -12,7 +12,7 @@ export class HistoryKeeper {
 
   readonly note = (event: HistoryEvent): void => {
     if (event.kind === 'claimed' || event.kind === 'settled') {
-      this.#deleteIfDue(event.record, event.atMs)
+      for (const record of this.#deletes.keys()) this.#deleteIfDue(record, event.atMs)
       // Claimed or settled anew before it took effect: it never does.
       this.#deletes.delete(event.record)
       this.latest.set(event.record, event)
@@ -31,7 +31,7 @@ export class HistoryKeeper {
     const deletes = new Map(this.#deletes)
     return () => {
       const later = this.events.splice(place)
-      this.events.push(...later.filter(({ kind }) => kind !== 'claimed' && kind !== 'settled' && kind !== 'deleted'))
+      this.events.push(...later.filter(({ kind }) => kind !== 'claimed' && kind !== 'settled' && kind !== 'deleted' && kind !== 'switched'))
       this.#deletes = deletes
       this.latest.clear()
       for (const event of this.events) if (event.kind === 'claimed' || event.kind === 'settled') this.latest.set(event.record, event)

@@ -6,6 +6,7 @@ import { livesOf } from '../harness/history.ts'
 import type { EventOf, History, Life } from '../harness/history.ts'
 import { staleReplays, violationsOf } from '../harness/checker.ts'
 import type { Violation } from '../harness/checker.ts'
+import { identityWrongs } from './judge-identities.ts'
 import type { Run } from './run.ts'
 import type { Schedule } from './schedule.ts'
 
@@ -16,9 +17,10 @@ export interface Wrong {
 }
 
 /** `done`: executions that the upstream has really done. `wronged`: who lived and lost his lease. */
-export function wrongsOf (schedule: Schedule, { history, done, accepted, cutOff, wronged, trouble, reach }: Run): Wrong[] {
+export function wrongsOf (schedule: Schedule, run: Run): Wrong[] {
+  const { history, done, accepted, cutOff, wronged, trouble, reach, identities } = run
   // Whoever starts behind a step of the arbiter's clock that nobody who lives has found yet takes the time as it is.
-  if (reach.turns.has('clock stepped, and nobody knew')) return trouble.map(detail => ({ rule: 'trouble', detail }))
+  if (reach.turns.has('clock stepped, and nobody knew') || isForgotten(schedule, history)) return trouble.map(detail => ({ rule: 'trouble', detail }))
   return [
     ...violationsOf(history).filter(violation => !isTombstoneOfThePast(history, cutOff, violation)).map(({ invariant, detail }) => ({ rule: invariant, detail })),
     // Outside the promise is who cannot reach the arbiter, beside a Redis from before a delete (docs/guarantees.md): nothing is executed.
@@ -26,10 +28,16 @@ export function wrongsOf (schedule: Schedule, { history, done, accepted, cutOff,
     ...unknownUnsent(schedule, history),
     ...doneTwice(schedule, history, done),
     ...pagesKept(schedule, history),
-    ...executedAndAccepted(schedule, history, accepted),
+    ...executedAndAccepted(schedule, history, { accepted, identities }),
+    ...identityWrongs(schedule, run),
     ...wronged.map(detail => ({ rule: 'E2b', detail })),
     ...trouble.map(detail => ({ rule: 'trouble', detail }))
   ]
+}
+
+/** Outside the promise: what Redis still knows of a claim that was lost is found by its id, which is another one behind a switch. */
+function isForgotten ({ faults }: Schedule, { events }: History): boolean {
+  return faults.some(({ action }) => action.kind === 'amnesia') && events.some(({ kind }) => kind === 'switched')
 }
 
 /** As above: of a tombstone nobody can say which life's it is. */
@@ -64,11 +72,15 @@ function pagesKept ({ policy }: Schedule, { events }: History): Wrong[] {
 }
 
 /** N5: what was accepted is delivered some day. It was not executed in that life, unless it may be sent again: by its policy, or as an operator has said. */
-function executedAndAccepted ({ policy, variants }: Schedule, history: History, accepted: ReadonlySet<string>): Wrong[] {
+function executedAndAccepted ({ policy, variants }: Schedule, history: History, { accepted, identities }: Pick<Run, 'accepted' | 'identities'>): Wrong[] {
   if (accepted.size === 0) return []
   const mayRetry = [policy, ...variants].some(({ unknown }) => unknown === 'retry')
   const records = new Map(history.events.filter((event): event is EventOf<'asked'> => event.kind === 'asked').map(({ call, record }) => [call, record]))
-  return Array.from(livesOf(history)).filter(([record]) => accepted.has(record)).flatMap(([record, lives]) => {
+  const byRecord = livesOf(history)
+  return Array.from(accepted).flatMap(record => {
+    // Under whichever id.
+    const own = new Set([record, ...identities.all.filter(({ records }) => records.includes(record)).flatMap(({ records }) => records)])
+    const lives = Array.from(own).flatMap(each => byRecord.get(each) ?? [])
     const acceptedAtMs = history.events.find(event => event.kind === 'told' && event.told.kind === 'accepted' && records.get(event.call) === record)?.atMs ?? Infinity
     const bound = lives.filter(life => !isOver(life, acceptedAtMs)).flatMap(({ sendings, settles }) => {
       const isKept = (attempt: number): boolean => settles.some(settled => settled.attempt === attempt && (settled.outcome === 'completed' || settled.outcome === 'consumed'))
@@ -98,7 +110,7 @@ const ON_ITS_WAY_MS = 12_000
 
 /** P6: where everybody lives and reaches the stores, what was never sent is not called unknown. */
 function unknownUnsent ({ faults, network, policy }: Schedule, { events }: History): Wrong[] {
-  if (events.some(({ kind }) => kind === 'deleted')) return []
+  if (events.some(({ kind }) => kind === 'deleted') || faults.some(({ action }) => action.kind === 'switch' && action.isLost)) return []
   const lost = faults.filter(({ action }) => action.kind === 'message' && action.fault !== 'refused').length
   if (lost > LOST_MESSAGES_MAX || policy.retentionMs < ON_ITS_WAY_MS || network.lossShare > 0 || network.slow.share > 0 || faults.some(({ action }) => SILENCING.has(action.kind))) return []
   const sent = new Set(events.filter((event): event is EventOf<'sent'> => event.kind === 'sent').map(({ record }) => record))

@@ -45,7 +45,7 @@ export interface ProcessOptions {
   readonly watcher: Watcher
 }
 
-const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'] as const
+const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'endEarlierScheme', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'] as const
 const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'clear', 'forget'] as const
 const INBOX_CALLS = ['accept', 'acceptAll', 'look'] as const
 /** Nothing depends on when these are applied: one event for both ways is enough. */

@@ -3,10 +3,12 @@
  * read from the history; what the history does not show is told by the wires and by the gateway's own meter and log.
  */
 import type { Log, Meter } from '../../src/ports.ts'
-import type { ClaimResult, Lapsed, LapseOrder, LockResult, ProbeResult, SettleResult } from '../../src/ports.ts'
+import type { AcceptResult, ClaimResult, Lapsed, LapseOrder, LockResult, ProbeResult, SettleResult } from '../../src/ports.ts'
 import type { Settlement } from '../../src/core/record.ts'
 import type { EventOf, HistoryEvent } from '../harness/history.ts'
 import type { SimulatedProcess } from './process.ts'
+import type { SimulatedClient } from './schedule.ts'
+import type { Identities } from './schemes.ts'
 
 /** In the order of the table that every run prints. */
 export const TURNS = [
@@ -22,7 +24,9 @@ export const TURNS = [
   'consumed', 'tombstone told', 'hop answer', 'outcome unknown told', 'client left', 'client left its own execution', 'queued beyond the lease',
   'new life', 'swept', 'overloaded',
   'operator completed', 'operator consumed', 'operator released', 'late answer after a release by hand', 'operator deleted',
-  'probe found', 'probe found nothing', 'probe released', 'probe overtaken'
+  'probe found', 'probe found nothing', 'probe released', 'probe overtaken',
+  'scheme switched', 'scheme switched under a request', 'scheme switched again', 'switch lost', 'switch forgotten', 'told of another id',
+  'found under an earlier id', 'gateway without the secret', 'blocked gateway given its secret', 'lost secret: outcome unknown', 'callers taken for one', 'hosts of one caller'
 ] as const
 export type Turn = typeof TURNS[number]
 
@@ -58,6 +62,12 @@ export class Reach {
     switch (operation) {
       case 'confirm':
       case 'insert': return this.#claimed(process, operation, result as ClaimResult)
+      case 'accept':
+        if ((result as AcceptResult).kind === 'moved') this.turns.add('told of another id')
+        return
+      case 'mayBeLost':
+        if (result === true) this.turns.add('lost secret: outcome unknown')
+        return
       case 'settle':
       case 'settleLost': return this.#settled(process, operation, args[0] as Settlement, result as SettleResult)
       case 'lapse': return this.#lapsed(args[0] as LapseOrder, result as Lapsed[])
@@ -75,6 +85,7 @@ export class Reach {
 
   #claimed (process: SimulatedProcess, operation: string, result: ClaimResult): void {
     if (operation === 'confirm') this.turns.add(result.kind === 'won' ? 'confirm won' : 'claim in doubt')
+    if (result.kind === 'moved') this.turns.add('told of another id')
     if (result.kind !== 'seen') return
     const own = process.drawn.has(result.row.owner.toString('hex'))
     if (own && result.row.state === 'indeterminate' && operation === 'confirm') this.turns.add('redraw')
@@ -93,7 +104,8 @@ export class Reach {
   }
 
   /** What can be read from the whole history. */
-  read (events: readonly HistoryEvent[]): void {
+  read (events: readonly HistoryEvent[], identities: Identities, clientOf: (call: string) => SimulatedClient): void {
+    this.#readCallers(events, identities, clientOf)
     const written = new Map<string, EventOf<'claimed' | 'settled'>>()
     const sent = new Set<string>()
     const records = new Map<string, string>()
@@ -106,6 +118,26 @@ export class Reach {
       this.#written(event, written.get(event.record), sent)
       written.set(event.record, event)
     }
+  }
+
+  #readCallers (events: readonly HistoryEvent[], identities: Identities, clientOf: (call: string) => SimulatedClient): void {
+    const callers = new Map<string, string>()
+    const hosts = new Map<string, string>()
+    /** Behind the switch, about what is older than it. */
+    const earlier = new Set<string>()
+    const switchedAt = events.findIndex(({ kind }) => kind === 'switched')
+    for (const [place, event] of events.entries()) {
+      if (event.kind !== 'asked' && event.kind !== 'sent') continue
+      const client = clientOf(event.call)
+      const caller = identities.callerOf(client)
+      if ((callers.get(event.record) ?? caller) !== caller) this.turns.add('callers taken for one')
+      callers.set(event.record, caller)
+      const alone = identities.callerOf({ ...client, host: undefined })
+      if ((hosts.get(alone) ?? caller) !== caller) this.turns.add('hosts of one caller')
+      hosts.set(alone, caller)
+      if (switchedAt !== -1 && place > switchedAt && event.kind === 'asked' && identities.of(client).records.indexOf(event.record) === 0) earlier.add(event.call)
+    }
+    if (events.some(event => event.kind === 'told' && event.told.kind === 'replayed' && earlier.has(event.call))) this.turns.add('found under an earlier id')
   }
 
   #told ({ told }: EventOf<'told'>, written: EventOf<'claimed' | 'settled'> | undefined): void {

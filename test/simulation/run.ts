@@ -8,6 +8,7 @@ import { reconciler } from '../../src/background/reconciler.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { Answer, Claim } from '../../src/core/record.ts'
+import type { Scheme } from '../../src/core/schemes.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
@@ -21,7 +22,7 @@ import type { Behaviour } from '../crash/outside.ts'
 import { nameOf, printOfSettled, watched } from '../crash/watched.ts'
 import { inboxPolicy } from '../gateway/inbox-world.ts'
 import { guardedRoute } from '../harness/gateway.ts'
-import type { History, Told } from '../harness/history.ts'
+import type { History, HistoryEvent, Told } from '../harness/history.ts'
 import { Timeline } from '../harness/timeline.ts'
 import { carriedBy, SimulatedArbiter } from './arbiter.ts'
 import type { Believed } from './arbiter.ts'
@@ -38,7 +39,8 @@ import { Operator } from './operator.ts'
 import { BACKGROUND_PATIENCE_MS, patienceMsOf, rulesOf } from './patience.ts'
 import { SimulatedProcess } from './process.ts'
 import { Reach } from './reach.ts'
-import type { Schedule } from './schedule.ts'
+import type { Schedule, SchemeKind, SimulatedClient } from './schedule.ts'
+import { Identities, nameOfScheme, schemesOf, secretsOf } from './schemes.ts'
 import { SimulatedRedis } from './stores.ts'
 
 export interface Run {
@@ -50,6 +52,9 @@ export interface Run {
   readonly accepted: ReadonlySet<string>
   /** Calls that were answered by who could not reach the arbiter. */
   readonly cutOff: ReadonlySet<string>
+  /** Whose request is found under which ids, and whose call it was. */
+  readonly identities: Identities
+  readonly clientOf: (call: string) => SimulatedClient
   /** Who lived and lost his lease all the same (E2b). */
   readonly wronged: readonly string[]
   /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
@@ -108,6 +113,10 @@ class Simulation {
   readonly #seats: Seat[] = []
   /** Of each gateway: the configuration that its next process starts with. */
   readonly #variants: number[]
+  /** Those that have no secret but that of the first scheme. */
+  readonly #lacking: Set<number>
+  readonly #schemes: readonly SchemeKind[]
+  readonly #identities: Identities
   readonly #wronged: string[] = []
   #calm = false
   #processes = 0
@@ -115,23 +124,27 @@ class Simulation {
   #operators = 0
 
   constructor (schedule: Schedule) {
-    const { seed, policy, upstreamTimeoutMs, variants, faults } = schedule
+    const { seed, policy, host, upstreamTimeoutMs, variants, faults, machines, clients } = schedule
     this.#schedule = schedule
-    this.#variants = schedule.machines.map(({ variant }) => variant ?? 0)
+    this.#variants = machines.map(({ variant }) => variant ?? 0)
+    this.#lacking = new Set(machines.flatMap(({ lacks = false }, number) => lacks ? [number] : []))
+    this.#schemes = schemesOf(schedule)
     this.#reach = new Reach(policy.leaseMs, fields => { this.#trouble.push(JSON.stringify(fields)) })
-    this.#routes = variants.map(({ accepts = false, ...variant }) => guardedRoute('http://upstream.test', { ...policy, ...variant, ...accepts && { inbox: inboxPolicy(), inboxFor: 'all' as const } }, { timeoutMs: upstreamTimeoutMs }))
+    this.#routes = variants.map(({ accepts = false, ...variant }) => guardedRoute('http://upstream.test', { ...policy, ...variant, ...accepts && { inbox: inboxPolicy(), inboxFor: 'all' as const } }, { timeoutMs: upstreamTimeoutMs, host }))
     this.#route = this.#routes[0] as GuardedRoute
+    this.#identities = new Identities(this.#route, this.#schemes)
+    for (const client of clients) this.#identities.of(client)
     this.#network = new Network(schedule.network, new Chance(seed, NETWORK_STREAM), this.#timeline)
     this.#director = new Director(faults, action => { this.#faults.act(action) })
-    this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, steps: faults.some(({ action }) => action.kind === 'step' && action.byMs > 0), promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), doubtful: () => this.#doubtful() })
+    this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, steps: faults.some(({ action }) => action.kind === 'step' && action.byMs > 0), promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), scheme: nameOfScheme(schedule.scheme), switched: scheme => { this.#switched(scheme) }, doubtful: () => this.#doubtful() })
     this.#living = new Living(schedule, this.#timeline, this.#seats)
     const records = watched(this.#arbiter.records, this.#owners, this.#keeper.note, () => this.#timeline.nowMs, this.#settled)
     this.#records = { ...records, lapse: async order => this.#lapse(records, order) }
     this.#redis = new SimulatedRedis(this.#timeline)
     this.#books = new Books({ chance: new Chance(seed, BOOKS_STREAM), lagMaxMs: schedule.lagMaxMs, workMaxMs: upstreamTimeoutMs, begunAtMs: record => this.#begunAtMs(record) })
     this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#behaviour(turn), this.#books)
-    this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, routes: this.#taken, seats: this.#seats, trouble: this.#trouble, reachesArbiter: gateway => this.#network.blocked(gateway, 'records') === null })
-    this.#faults = new Faults({ timeline: this.#timeline, reach: this.#reach, network: this.#network, arbiter: this.#arbiter, redis: this.#redis, keeper: this.#keeper, living: this.#living, trouble: this.#trouble, seats: this.#seats, variants: this.#variants, configurations: variants.length, start: number => this.#start(number) })
+    this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, routes: this.#taken, seats: this.#seats, identities: this.#identities, trouble: this.#trouble, reachesArbiter: gateway => this.#network.blocked(gateway, 'records') === null })
+    this.#faults = new Faults({ timeline: this.#timeline, reach: this.#reach, network: this.#network, arbiter: this.#arbiter, redis: this.#redis, keeper: this.#keeper, living: this.#living, trouble: this.#trouble, seats: this.#seats, variants: this.#variants, lacking: this.#lacking, calm: () => this.#calm, configurations: variants.length, start: number => this.#start(number) })
   }
 
   async run (): Promise<Run> {
@@ -150,15 +163,17 @@ class Simulation {
     this.#books.calm = true
     this.#network.heal()
     this.#director.end()
+    for (const gateway of this.#seats.keys()) this.#faults.act({ kind: 'secrets', gateway })
     await this.#settleDown()
     await this.#askOnceMore()
     const rows = await this.#rows()
     const accepted = new Set((await this.#arbiter.inbox.list({ limit: 100 })).map(({ id }) => nameOf(id)))
     for (const { process } of this.#seats) process.die()
     this.#keeper.end(this.#timeline.nowMs)
-    this.#reach.read(this.#keeper.events)
+    const history = this.#history(rows)
+    this.#reach.read(history.events, this.#identities, call => this.#clients.clientOf(call))
     const { done } = this.#books
-    return { history: this.#history(rows), done, accepted, cutOff: this.#clients.cutOff, reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
+    return { history, done, accepted, cutOff: this.#clients.cutOff, identities: this.#identities, clientOf: call => this.#clients.clientOf(call), reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
   }
 
   #behaviour (turn: number): Behaviour {
@@ -194,10 +209,11 @@ class Simulation {
       watcher: this.#reach
     })
     const seat = this.#seatOf(process, this.#variants[number] ?? 0, {
+      secrets: this.#secretsOf(number),
       wakes: NO_WAKES,
       registry: NO_REGISTRY,
       marks: new RouteMarks(() => 0, false),
-      tokens: { verify: async () => ({ kind: 'invalid' }) },
+      tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
       meter: this.#reach.meter,
       log: this.#reach.log,
       deliveryLog: { note: () => {} },
@@ -222,7 +238,7 @@ class Simulation {
       route: this.#routeOf(variant),
       serves: false,
       become: next => {
-        gateway.become({ ...this.#configured(next), limits: fixed.limits })
+        gateway.become({ ...this.#configured(next), secrets: this.#secretsOf(process.gateway), limits: fixed.limits })
         seat.route = this.#routeOf(next)
       }
     }
@@ -235,6 +251,7 @@ class Simulation {
     while (process.alive && !seat.serves) {
       try {
         await gateway.arbiterClock.beat(process.records)
+        await gateway.ids.look()
         seat.serves = true
         // As far as it was told there is nothing wrong with the time: it may be the first to find it so (docs/guarantees.md).
         if (this.#arbiter.stepped && gateway.arbiterClock.aheadMs === 0) this.#reach.turns.add('clock stepped, and nobody knew')
@@ -254,6 +271,15 @@ class Simulation {
     const { longestLeaseMs, policy } = this.#schedule
     const route = this.#routeOf(variant)
     return { longestLeaseMs: longestLeaseMs - policy.leaseMs + route.idempotency.leaseMs, probed: probedRoutes([route]), inboxes: inboxRoutes([route]) }
+  }
+
+  #secretsOf (gateway: number): Buffer[] {
+    return secretsOf(this.#lacking.has(gateway) ? this.#schemes.slice(0, 1) : this.#schemes)
+  }
+
+  #switched ({ number, name }: Scheme): void {
+    this.#reach.turns.add('scheme switched')
+    this.#keeper.note({ kind: 'switched', atMs: this.#timeline.nowMs, number, to: name })
   }
 
   async #lapse (records: RecordStore, order: LapseOrder): Promise<Lapsed[]> {
@@ -334,16 +360,16 @@ class Simulation {
   /** One of each request, one after another: all must get something final now. */
   async #askOnceMore (): Promise<void> {
     const { clients } = this.#schedule
-    const distinct = new Map(clients.map(client => [`${client.scope} ${client.key} ${client.body}`, client]))
-    for (const client of distinct.values()) {
+    const distinct = new Map(clients.map(client => [`${this.#identities.of(client).name} ${client.body}`, client]))
+    for (const [name, client] of distinct) {
       let told: Told | null | undefined
       void this.#clients.ask(client, client.gateway, null).then(answer => { told = answer })
       await this.#timeline.pass(() => told !== undefined, CLIENTS_END_MS)
       // What this one locked is unlocked behind it.
       await this.#timeline.pass(() => false, LOOK_MS)
       const { route } = this.#seats[client.gateway] as Seat
-      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && staysUnknown(route)))
-      if (!fine) this.#trouble.push(`when all was over, ${client.scope} ${client.key} ${client.body} was told ${told?.kind ?? 'nothing'}`)
+      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && (staysUnknown(route) || this.#isLost())))
+      if (!fine) this.#trouble.push(`when all was over, ${name} was told ${told?.kind ?? 'nothing'}`)
     }
   }
 
@@ -352,8 +378,22 @@ class Simulation {
     return details.map(row => ({ record: nameOf(row.id), state: row.state, past: row.past, print: printOfSettled(row) }))
   }
 
+  /** What was executed under a secret that is lost is of an unknown outcome to whoever asks the same. */
+  #isLost (): boolean {
+    return this.#schedule.faults.some(({ action }) => action.kind === 'switch' && action.isLost)
+  }
+
+  /** Whose call it was, and which record's, in the words of the scheme by which it was answered. */
+  #identified (event: HistoryEvent): HistoryEvent {
+    if (event.kind === 'sent') return { ...event, scope: this.#identities.scopeIn(event.record, event.scope) }
+    if (event.kind !== 'asked') return event
+    const client = this.#clients.clientOf(event.call)
+    const record = this.#clients.recordOf(event.call) ?? this.#identities.of(client).records[0] ?? ''
+    return { ...event, record, scope: this.#identities.scopeIn(record, this.#identities.callerOf(client)) }
+  }
+
   #history (rows: History['rows']): History {
     const rules = rulesOf(this.#schedule, this.#route)
-    return { events: this.#keeper.events, rows, endedAtMs: this.#timeline.nowMs, rulesOf: () => rules, unknownOf: call => (this.#taken.get(call) ?? this.#route).idempotency.unknown }
+    return { events: this.#keeper.events.map(event => this.#identified(event)), rows, endedAtMs: this.#timeline.nowMs, rulesOf: () => rules, unknownOf: call => (this.#taken.get(call) ?? this.#route).idempotency.unknown }
   }
 }

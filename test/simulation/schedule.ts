@@ -2,7 +2,7 @@
  * What one schedule is: the whole of a run as data, before anything runs. Shapes only; draw.ts makes one from a seed,
  * run.ts plays it.
  */
-import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { IdempotencyPolicy, UpstreamPolicy } from '../../src/core/policy.ts'
 import type { GatewayLimits } from '../../src/gateway/world.ts'
 import type { Behaviour, Client } from '../crash/outside.ts'
 import type { Port } from '../harness/crashing.ts'
@@ -14,6 +14,10 @@ export interface Schedule {
   readonly policy: Partial<IdempotencyPolicy> & Pick<IdempotencyPolicy, 'leaseMs' | 'answerWithinMs' | 'retentionMs' | 'unknownRetentionMs' | 'unknown'>
   /** The configurations of the route: what each says otherwise than `policy`. The first says nothing otherwise. */
   readonly variants: readonly Variant[]
+  /** Whether the upstream is told which host was asked for, and so is several applications. */
+  readonly host: UpstreamPolicy['host']
+  /** By which ids are made at first. */
+  readonly scheme: SchemeKind
   readonly upstreamTimeoutMs: number
   readonly claimWithinMs: number
   readonly copyTtlMs: number
@@ -41,12 +45,17 @@ export interface Variant extends Partial<Pick<IdempotencyPolicy, 'leaseMs' | 'fi
   readonly accepts?: boolean
 }
 
+/** The first rules, the second, and the second with one secret or another (core/schemes.ts). */
+export type SchemeKind = '1' | '2' | 'keyed' | 'keyed anew'
+
 /** A machine's clocks: how far its wall clock is off, and how fast both of them run. */
 export interface Machine {
   readonly skewMs: number
   readonly rate: number
   /** The configuration that its gateway starts with; absent: the first. */
   readonly variant?: number
+  /** Its gateway has no secret but that of the first scheme until it is given the others. */
+  readonly lacks?: true
 }
 
 export interface Network {
@@ -105,6 +114,10 @@ export type Action =
   | { readonly kind: 'snapshot', readonly lostMs: number }
   /** Another configuration: by a reload, or when its process is started the next time. */
   | { readonly kind: 'configure', readonly gateway: number, readonly variant: number, readonly reloads: boolean }
+  /** `onceway ids upgrade`, run again until it is acknowledged. `isLost`: the secret of the scheme that claims now is. */
+  | { readonly kind: 'switch', readonly to: SchemeKind, readonly isLost: boolean }
+  /** A gateway is given what secrets it lacks: by a reload, or when its process is started the next time. */
+  | { readonly kind: 'secrets', readonly gateway: number }
   /** The arbiter's clock is set. */
   | { readonly kind: 'step', readonly byMs: number }
   /**

@@ -6,6 +6,7 @@ import { pageOf } from './behaviours.ts'
 import type { Chance } from './chance.ts'
 import { MESSAGE_FAULTS } from './schedule.ts'
 import type { Action, Fault, MessageFault, Moment, OperatorAct, Schedule, SimulatedClient, Trigger } from './schedule.ts'
+import { schemeDrawn, switchFrom, withCaller } from './switches.ts'
 
 /** What is drawn before the theme: it knows how long a lease is and who there is. */
 export interface Draft {
@@ -44,7 +45,8 @@ export const THEMES: ReadonlyArray<readonly [weight: number, theme: Theme]> = [
   [4, { name: 'row lock', lean: rowLock }],
   [5, { name: 'snapshot', lean: snapshot }],
   [5, { name: 'hops', lean: hops }],
-  [3, { name: 'late acceptance', lean: lateAcceptance }]
+  [3, { name: 'late acceptance', lean: lateAcceptance }],
+  [10, { name: 'switch', lean: switched }]
 ]
 
 function some (draft: Draft, min: number, max: number, one: () => Fault): Fault[] {
@@ -65,7 +67,7 @@ function at (draft: Draft, action: Action): Fault {
   return { trigger: triggerOf(draft), action }
 }
 
-function triggerOf (draft: Draft): Trigger {
+export function triggerOf (draft: Draft): Trigger {
   const { chance } = draft
   const gateway = gatewayOf(draft)
   return chance.weighted<Trigger>([
@@ -317,6 +319,81 @@ function snapshot (draft: Draft): Leaning {
     redis: true,
     copyTtlMs: 60_000
   }
+}
+
+/**
+ * Ids by another scheme, from a moment on that is about to matter to somebody; gateways that hear of it late or cannot make such ids;
+ * callers whom only the new rules tell apart; another switch when the first has ended.
+ */
+function switched (draft: Draft): Leaning {
+  const { chance, gateways, leaseMs, longestLeaseMs } = draft
+  if (chance.hit(0.1)) return acceptanceOvertaken(draft)
+  const scheme = schemeDrawn(chance)
+  const first = switchFrom(chance, scheme, 0.3)
+  const gateway = gatewayOf(draft)
+  const other = (gateway + 1) % gateways
+  const deletedMs = chance.hit(0.4) ? chance.whole(300, 1_500) : null
+  const trigger = switching(draft, gateway)
+  const deaf = chance.weighted<Action | null>([
+    [3, null],
+    [2, { kind: 'cut', gateways: [other], ports: ['records'], forMs: aroundALease(draft), way: chance.one(['reset', 'hole']) }],
+    [2, { kind: 'pause', gateway: other, forMs: aroundALease(draft), clock: chance.hit(0.8) ? 'runs' : 'stands' }],
+    [1, crash(draft)],
+    [2, hung(draft)]
+  ])
+  const lacks = !first.isLost && first.to.startsWith('keyed') && chance.hit(0.4)
+  const again = deletedMs !== null && chance.hit(0.6)
+  const late = (): Fault => ({ trigger: { kind: 'call', gateway: gatewayOf(draft), operation: chance.one(['insert', 'insert', 'take', 'accept', 'schemes', 'beat']), nth: chance.weighted([[3, 1], [2, 2], [1, 3]]), moment: 'call' }, action: { kind: 'message', fault: chance.one(MESSAGE_FAULTS), lateMs: chance.whole(1, LATE_MS_MAX) } })
+  const faults: Fault[] = [
+    ...deaf === null ? [] : [{ trigger, action: deaf }],
+    { trigger, action: first },
+    ...lacks ? [{ trigger: { kind: 'time', atMs: chance.whole(0, EARLY_MS) } as const, action: { kind: 'secrets', gateway: other } as const }] : [],
+    ...again ? [{ trigger: { kind: 'time', atMs: deletedMs + 2 * leaseMs } as const, action: switchFrom(chance, first.to, 0) }] : [],
+    ...some(draft, 0, 1, late),
+    ...some(draft, 0, 1, () => at(draft, any(draft)))
+  ]
+  const startsAtMs = chance.hit(0.5) ? 0 : longestLeaseMs + 100
+  const asks = (): SimulatedClient => ({ key: 'k-0', scope: 'Bearer a', body: chance.hit(0.1) ? 'two' : 'one', startsAtMs: startsAtMs + chance.whole(0, chance.one([50, leaseMs, 4 * leaseMs])), gateway: gatewayOf(draft), roams: chance.hit(0.5), leavesAfterMs: [null, null], triesMax: chance.one([4, 12]), retryMs: chance.one([50, 300]) })
+  const clients = deletedMs === null ? Array.from({ length: chance.whole(2, 4) }, asks) : aroundADelete(draft, deletedMs).clients
+  const several = chance.hit(0.5)
+  const accepting = !first.isLost && chance.hit(0.2) ? chance.one([gateway, other]) : null
+  return {
+    scheme,
+    faults: accepting === null ? faults : faults.filter(({ action }) => action.kind !== 'hang'),
+    clients: clients.map(client => withCaller(chance, client, several)),
+    ...deletedMs !== null && { operator: [{ kind: 'delete', atMs: deletedMs }] },
+    ...(lacks || accepting !== null) && { machines: Array.from({ length: gateways }, (_, each) => ({ skewMs: 0, rate: 1, ...lacks && each === other && { lacks }, ...accepting !== null && { variant: each === accepting ? 1 : 0 } })) },
+    ...accepting !== null && { variants: [{}, { accepts: true }] }
+  }
+}
+
+/** An acceptance that comes when another scheme claims, and somebody has asked elsewhere meanwhile. */
+function acceptanceOvertaken (draft: Draft): Leaning {
+  const { chance, gateways, claimWithinMs, longestLeaseMs } = draft
+  const scheme = schemeDrawn(chance)
+  const gateway = gatewayOf(draft)
+  const trigger: Trigger = { kind: 'call', gateway, operation: 'accept', nth: 1, moment: 'call' }
+  const everywhere = chance.hit(0.5)
+  const asks = (startsAtMs: number, at: number, triesMax: number): SimulatedClient => ({ key: 'k-0', scope: 'Bearer a', body: 'one', startsAtMs, gateway: at, roams: false, leavesAfterMs: [null, null], triesMax, retryMs: 100 })
+  const startsAtMs = longestLeaseMs + 100
+  return {
+    scheme,
+    faults: [{ trigger, action: switchFrom(chance, scheme, 0) }, { trigger, action: { kind: 'message', fault: 'late', lateMs: chance.whole(claimWithinMs, LATE_MS_MAX) } }],
+    variants: [{}, { accepts: true }],
+    machines: Array.from({ length: gateways }, (_, each) => ({ skewMs: 0, rate: 1, variant: everywhere || each === gateway ? 1 : 0 })),
+    clients: [asks(startsAtMs, gateway, 1), asks(startsAtMs + chance.whole(50, 2_000), (gateway + 1) % gateways, 12)],
+    poolMs: []
+  }
+}
+
+/** When it matters: about a claim, a sending or a settle of this gateway, or at any time. */
+function switching (draft: Draft, gateway: number): Trigger {
+  const { chance, leaseMs, longestLeaseMs } = draft
+  const operation = chance.weighted([[6, 'insert'], [3, 'send'], [3, 'settle'], [2, 'take'], [2, 'look'], [1, 'lock'], [1, 'accept'], [1, 'schemes'], [1, 'sweep']])
+  return chance.weighted<Trigger>([
+    [7, { kind: 'call', gateway, operation, nth: chance.weighted([[4, 1], [2, 2], [1, 3]]), moment: chance.one(MOMENTS) }],
+    [3, { kind: 'time', atMs: chance.whole(0, longestLeaseMs + 3 * leaseMs) }]
+  ])
 }
 
 /** Pages of hops, before an answer or for good. */

@@ -4,19 +4,26 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { Client } from 'pg'
+import type { SwitchOrder, SwitchResult } from '../../src/core/scheme-switch.ts'
 import type { InboxStore, MarkStore, RecordStore } from '../../src/ports.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { openPostgres } from '../../src/store/postgres/open.ts'
+import { switchSchemeOf } from '../../src/store/postgres/schemes.ts'
+import { switchIn } from '../../src/store/sqlite/schemes.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
+import { markingOf } from '../conformance/mark-world.ts'
 import { messageOf } from '../conformance/inbox-world.ts'
+import { nextOf, SWITCH } from '../conformance/record-schemes.ts'
 import { claimOf, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, tokenOf } from '../conformance/record-world.ts'
 import { QUICKEST } from '../harness/directory.ts'
 import { needs } from '../harness/needs.ts'
 import { query, startPostgres, type PostgresServer } from '../harness/postgres.ts'
-import { optionsOf } from './postgres-world.ts'
+import { asBefore, optionsOf } from './postgres-world.ts'
 
 interface World {
   readonly records: RecordStore
@@ -27,6 +34,7 @@ interface World {
   readonly doubt: () => Promise<void>
   readonly believe: () => void
   readonly pass: (ms: number) => Promise<void>
+  readonly switchScheme: (order: SwitchOrder) => Promise<SwitchResult> | SwitchResult
 }
 
 const ORDER = { ids: null, running: [], limit: 10, still: () => true }
@@ -104,14 +112,42 @@ function believedTime (name: string, open: (t: TestContext) => Promise<World>): 
       await doubt()
       if (marks === null) return
       const [done, running] = [randomBytes(32), randomBytes(32)]
-      await marks.mark(done, randomBytes(16), 'done', SHORT_MS)
-      await marks.mark(running, randomBytes(16), 'running', SHORT_MS)
+      await marks.mark(markingOf(done, randomBytes(16), 'done', SHORT_MS))
+      await marks.mark(markingOf(running, randomBytes(16), 'running', SHORT_MS))
       await pass(3 * SHORT_MS)
-      assert.deepEqual([await marks.mark(done, randomBytes(16), 'running', 1_000), await marks.mark(running, randomBytes(16), 'running', 1_000)], ['done', 'running'])
+      assert.deepEqual([await marks.mark(markingOf(done, randomBytes(16), 'running', 1_000)), await marks.mark(markingOf(running, randomBytes(16), 'running', 1_000))], ['done', 'running'])
       assert.equal(await marks.sweep(10), 0)
       believe()
-      assert.equal(await marks.mark(done, randomBytes(16), 'running', 1_000), 'marked')
+      assert.equal(await marks.mark(markingOf(done, randomBytes(16), 'running', 1_000)), 'marked')
       assert.equal(await marks.sweep(10), 1)
+    })
+
+    test('what stands under an id of the scheme before', async t => {
+      const { records, inbox, marks, switchScheme, doubt, believe, pass } = await open(t)
+      await doubt()
+      const [claim, other, event, owner] = [claimOf(), claimOf(), randomBytes(32), randomBytes(16)]
+      const message = messageOf({ keepMs: SHORT_MS })
+      for (const each of [claim, other]) {
+        await records.insert(each)
+        await records.settle(settlementOf(tokenOf(each), 'completed', { keepMs: SHORT_MS }))
+      }
+      await inbox.alive(owner, 5_000)
+      await inbox.accept(message)
+      const [delivery] = await inbox.take({ routes: [{ route: message.about.route, places: 1 }], owner })
+      assert.equal(await inbox.settle(delivery?.token ?? assert.fail('it is not due'), { kind: 'delivered', status: 200, answer: null }), true)
+      await marks?.mark(markingOf(event, owner, 'done', SHORT_MS))
+      assert.equal((await switchScheme({ ...SWITCH, name: '2' })).kind, 'switched')
+      await pass(3 * SHORT_MS)
+      const next = { scheme: 2, earlierId: other.id }
+      const ask = async () => [
+        (await records.insert(nextOf(claim))).kind,
+        (await records.insert(nextOf(claimOf({ id: message.id })))).kind,
+        (await inbox.accept({ ...messageOf(), ...next })).kind,
+        await marks?.mark(markingOf(randomBytes(32), owner, 'running', 1_000, { ...next, earlierId: event })) ?? 'none'
+      ]
+      assert.deepEqual(await ask(), ['moved', 'moved', 'moved', marks === null ? 'none' : 'moved'])
+      believe()
+      assert.deepEqual(await ask(), ['won', 'won', 'accepted', marks === null ? 'none' : 'marked'])
     })
   })
 }
@@ -126,7 +162,7 @@ function manual (): Pick<World, 'doubt' | 'believe' | 'pass'> & { readonly nowMs
 believedTime('memory', async () => {
   const clock = manual()
   const records = new MemoryStore(clock)
-  return { ...clock, records, inbox: new MemoryInbox({ ...clock, records }), marks: null }
+  return { ...clock, records, inbox: new MemoryInbox({ ...clock, records }), marks: null, switchScheme: order => records.switchScheme(order.name, order) }
 })
 
 believedTime('sqlite', async t => {
@@ -137,7 +173,11 @@ believedTime('sqlite', async t => {
     await store.close()
     rmSync(dataDir, { recursive: true, force: true })
   })
-  return { ...clock, records: store, inbox: store.inbox, marks: store.marks }
+  const switchScheme = (order: SwitchOrder): SwitchResult => {
+    const database = new DatabaseSync(join(dataDir, 'onceway.db'), { timeout: 5_000 })
+    try { return switchIn(database, order, clock.nowMs()) } finally { database.close() }
+  }
+  return { ...clock, records: store, inbox: store.inbox, marks: store.marks, switchScheme }
 })
 
 describe('in Postgres', needs('postgres'), () => {
@@ -148,15 +188,22 @@ describe('in Postgres', needs('postgres'), () => {
     believedTime(prepared ? 'postgres' : 'postgres, unnamed statements', async t => {
       const { url } = await (server ??= startPostgres())
       let believed: number | null = null
-      const store = await openPostgres(optionsOf(url, { prepared, believedMs: () => believed }))
+      const options = optionsOf(url, { prepared, believedMs: () => believed })
+      const store = await openPostgres(options)
       t.after(() => store.close())
+      await asBefore(options)
       return {
         records: store,
         inbox: store.inbox,
         marks: store.marks,
         doubt: async () => { believed = Number((await query(url, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now'))[0]?.now) },
         believe: () => { believed = null },
-        pass: async ms => { await sleep(ms) }
+        pass: async ms => { await sleep(ms) },
+        switchScheme: async order => {
+          const client = new Client({ connectionString: url })
+          await client.connect()
+          try { return await switchSchemeOf(client, options.schema, order) } finally { await client.end() }
+        }
       }
     })
   }

@@ -10,6 +10,7 @@ inboxConformance('memory', () => {
   return Promise.resolve({
     store,
     records,
+    switchScheme: (...order) => Promise.resolve(records.switchScheme(...order)),
     advance: ms => { now += ms },
     requestBytes: id => Promise.resolve(store.requestBytes(id)),
     audits: () => Promise.resolve(store.audits.map(({ action, who, why }) => ({ action, who, why })))

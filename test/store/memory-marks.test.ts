@@ -8,8 +8,9 @@ import { StoreOverloaded, StoreUnavailable } from '../../src/errors.ts'
 import { MemoryBloom } from '../../src/store/memory-bloom.ts'
 import { MemoryMarks } from '../../src/store/memory-marks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
+import { endingOf, markingOf } from '../conformance/mark-world.ts'
+import type { FilterOptions, FilterWorld } from '../conformance/mark-world.ts'
 import { filterConformance, markStoreConformance, measuredErrors, seededId } from '../conformance/marks.ts'
-import type { FilterOptions, FilterWorld } from '../conformance/marks.ts'
 
 const LONG_MS = 600_000
 const WINDOW_MS = 60_000
@@ -52,22 +53,22 @@ test('of what is done the one that was asked for longest ago makes room; what ru
   const marks = new MemoryMarks({ capacity: 2, nowMs: () => 0 })
   const [one, two, three] = [randomBytes(32), randomBytes(32), randomBytes(32)]
   const token = randomBytes(16)
-  for (const id of [one, two]) await marks.done(id, token, LONG_MS)
-  assert.equal(await marks.mark(one, randomBytes(16), 'running', LONG_MS), 'done')
-  await marks.done(three, token, LONG_MS)
-  assert.equal(await marks.mark(one, randomBytes(16), 'running', LONG_MS), 'done')
-  assert.equal(await marks.mark(two, token, 'running', LONG_MS), 'marked', 'forgotten')
-  await marks.mark(randomBytes(32), token, 'running', LONG_MS)
-  await assert.rejects(marks.mark(randomBytes(32), token, 'running', LONG_MS), StoreOverloaded)
-  assert.equal(await marks.mark(two, randomBytes(16), 'running', LONG_MS), 'running')
+  for (const id of [one, two]) await marks.done(endingOf(id, token, LONG_MS))
+  assert.equal(await marks.mark(markingOf(one, randomBytes(16), 'running', LONG_MS)), 'done')
+  await marks.done(endingOf(three, token, LONG_MS))
+  assert.equal(await marks.mark(markingOf(one, randomBytes(16), 'running', LONG_MS)), 'done')
+  assert.equal(await marks.mark(markingOf(two, token, 'running', LONG_MS)), 'marked', 'forgotten')
+  await marks.mark(markingOf(randomBytes(32), token, 'running', LONG_MS))
+  await assert.rejects(marks.mark(markingOf(randomBytes(32), token, 'running', LONG_MS)), StoreOverloaded)
+  assert.equal(await marks.mark(markingOf(two, randomBytes(16), 'running', LONG_MS)), 'running')
 })
 
 test('marks that ended make room for others that run', async () => {
   let nowMs = 0
   const marks = new MemoryMarks({ capacity: 1, nowMs: () => nowMs })
-  await marks.mark(randomBytes(32), randomBytes(16), 'running', 10)
+  await marks.mark(markingOf(randomBytes(32), randomBytes(16), 'running', 10))
   nowMs = 10
-  assert.equal(await marks.mark(randomBytes(32), randomBytes(16), 'running', 10), 'marked')
+  assert.equal(await marks.mark(markingOf(randomBytes(32), randomBytes(16), 'running', 10)), 'marked')
 })
 
 const DROP: DropPolicy = { store: { kind: 'memory', capacity: 10 }, windowMs: WINDOW_MS, mark: 'after', onDuplicate: 'drop', status: 200 }
@@ -86,8 +87,8 @@ test('a store that is not reached yet takes no mark, and certainly has none', as
   for (const store of [{ kind: 'database' }, { kind: 'redis' }, { kind: 'bloom', capacity: 10, errorRate: 0.1 }] as const) {
     const away = marks.of('a', { ...DROP, store })
     const isAway = (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt
-    await assert.rejects(away.mark(randomBytes(32), randomBytes(16), 'running', 1), isAway)
-    await assert.rejects(away.done(randomBytes(32), randomBytes(16), 1), isAway)
+    await assert.rejects(away.mark(markingOf(randomBytes(32), randomBytes(16), 'running', 1)), isAway)
+    await assert.rejects(away.done(endingOf(randomBytes(32), randomBytes(16), 1)), isAway)
     await assert.rejects(away.remove(randomBytes(32), randomBytes(16)), isAway)
   }
   assert.equal(await marks.sweep(10), 0)

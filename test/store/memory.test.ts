@@ -14,6 +14,7 @@ recordStoreConformance('memory', t => {
     store,
     advance: ms => { nowMs += ms },
     reopen: () => Promise.resolve(store),
+    switchScheme: (name, over) => store.switchScheme(name, over),
     corrupt: null,
     audits: () => Promise.resolve(store.audits)
   })

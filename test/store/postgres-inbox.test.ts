@@ -30,10 +30,11 @@ describe('the inbox in Postgres', needs('postgres'), () => {
   }
   inboxConformance('postgres', async t => {
     const world = await worlds.take(t, await (server ??= startPostgres()))
-    const { store, connect, options } = world
+    const { store, connect, options, switchScheme } = world
     return {
       store: store.inbox,
       records: store,
+      switchScheme,
       second: (await secondOf(world)).inbox,
       requestBytes: async id => (await (await connect()).query<{ bytes: number }>(`select length(target) + length(headers) + length(body) as bytes from ${options.schema}.messages where id = $1`, [id])).rows[0]?.bytes ?? assert.fail('no such message'),
       audits: async () => (await (await connect()).query<{ action: string, who: string, why: string }>(`select action, who, why from ${options.schema}.message_audit order by number`)).rows

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, describe, test, type TestContext } from 'node:test'
+import { endingOf, markingOf } from '../conformance/mark-world.ts'
 import { markStoreConformance } from '../conformance/marks.ts'
 import { until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
@@ -14,8 +15,8 @@ describe('marks in Postgres', needs('postgres'), () => {
   const open = async (t: TestContext) => openWorld(t, await (server ??= startPostgres()))
 
   markStoreConformance('postgres', async t => {
-    const { store, reopen } = await open(t)
-    return { store: store.marks, second: (await reopen()).marks }
+    const { store, reopen, switchScheme } = await open(t)
+    return { store: store.marks, second: (await reopen()).marks, switchScheme }
   })
 
   test('what is over is swept, and nothing else', async t => {
@@ -23,9 +24,9 @@ describe('marks in Postgres', needs('postgres'), () => {
     const client = await connect()
     const left = async () => (await client.query(`select 1 from ${options.schema}.marks`)).rowCount
     const token = randomBytes(16)
-    await Promise.all(Array.from({ length: 10 }, () => marks.done(randomBytes(32), token, 1)))
-    await marks.done(randomBytes(32), token, 600_000)
-    await marks.mark(randomBytes(32), token, 'running', 600_000)
+    await Promise.all(Array.from({ length: 10 }, () => marks.done(endingOf(randomBytes(32), token, 1))))
+    await marks.done(endingOf(randomBytes(32), token, 600_000))
+    await marks.mark(markingOf(randomBytes(32), token, 'running', 600_000))
     let swept = await marks.sweep(4)
     assert.ok(swept <= 4)
     await until(async () => { swept += await marks.sweep(4); return swept === 10 }, 'ten marks to be swept')
@@ -40,11 +41,11 @@ describe('marks in Postgres', needs('postgres'), () => {
     await Promise.all(stores.flatMap(marks => ids.map(async (id, index) => {
       for (let round = 0; round < 5; round++) {
         const token = randomBytes(16)
-        const found = await marks.mark(id, token, 'running', 600_000)
+        const found = await marks.mark(markingOf(id, token, 'running', 600_000))
         if (found !== 'marked') continue
         if (index % 2 === 0) {
           won.set(id.toString('hex'), (won.get(id.toString('hex')) ?? 0) + 1)
-          await marks.done(id, token, 600_000)
+          await marks.done(endingOf(id, token, 600_000))
         } else {
           await marks.remove(id, token)
         }

@@ -30,7 +30,8 @@ describe('starting on a database', needs('postgres'), () => {
     assert.equal(new Set(installations).size, 1)
     assert.notEqual(installations[0], '')
     const applied = await query(url, `select number, name, compatible_from from ${options.schema}.migrations order by number`)
-    assert.deepEqual(applied, readMigrations().map(({ number, name, compatibleFrom }) => ({ number, name, compatible_from: compatibleFrom })))
+    // Nobody has chosen a scheme of ids yet: a build that knows none has no say in it.
+    assert.deepEqual(applied, readMigrations().map(({ number, name, compatibleFrom }) => ({ number, name, compatible_from: name.endsWith('_schemes') ? number : compatibleFrom })))
   })
 
   test('migrating says what it did, and the second time nothing', async () => {

@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Client } from 'pg'
 import { StoreRejected, StoreUnavailable } from '../../src/errors.ts'
 import { bring, claimOf, LONG_MS, rivalOf, rowAt, seenOf, settlementOf, tokenOf, until } from '../conformance/record-world.ts'
+import { nextOf } from '../conformance/record-schemes.ts'
 import { needs } from '../harness/needs.ts'
 import { query, startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { blocked, openWorld, untilBlocked, type PostgresWorld } from './postgres-world.ts'
@@ -89,8 +90,8 @@ describe('two connections on one record', needs('postgres'), () => {
   test('a confirm waits for the claim in doubt, and is itself a write', async (t) => {
     const world = await openWorld(t, server)
     const [claim, template] = [claimOf(), await bring(world, 'live')]
-    const other = await holding(world, `insert into ${world.records} (id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, lease_until, route, method, path, request_id, instance, key_hash)
-      select $1, state, $2, 1, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, clock_timestamp(), lease_until, route, method, path, request_id, instance, key_hash from ${world.records} where id = $3`, claim.id, claim.owner, template.id)
+    const other = await holding(world, `insert into ${world.records} (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, lease_until, route, method, path, request_id, instance, key_hash)
+      select $1, scheme, state, $2, 1, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, clock_timestamp(), lease_until, route, method, path, request_id, instance, key_hash from ${world.records} where id = $3`, claim.id, claim.owner, template.id)
     const { rows: [written] } = await other.query<{ xmin: string }>(`select xmin::text from ${world.records} where id = $1`, [claim.id])
     const confirm = world.store.confirm(claim)
     await untilBlocked(other, world, 'claims')
@@ -109,6 +110,25 @@ describe('two connections on one record', needs('postgres'), () => {
     await untilBlocked(other, world, 'claims')
     await other.query('rollback')
     assert.deepEqual(await confirm, { kind: 'won', attempt: 1 })
+  })
+
+  test('a claim by the next scheme that waits for the switch sees what was claimed before it, and one by the scheme before comes too late', async (t) => {
+    const world = await openWorld(t, server)
+    const [old, template] = [claimOf(), await bring(world, 'live')]
+    const schema = world.records.slice(0, world.records.lastIndexOf('.'))
+    // As the switch does (store/postgres/schemes.ts), behind a claim whose commit nobody has seen yet.
+    const other = await holding(world, `lock table ${world.records} in share row exclusive mode`)
+    await other.query(`insert into ${world.records} (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, lease_until, route, method, path, request_id, instance, key_hash)
+      select $1, scheme, state, $2, 1, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, clock_timestamp(), lease_until, route, method, path, request_id, instance, key_hash from ${world.records} where id = $3`, [old.id, old.owner, template.id])
+    await other.query(`insert into ${schema}.schemes (number, name, who, why) values (2, '2', 'ops', 'a race')`)
+    await other.query(`update ${schema}.installation set scheme = 2`)
+    const [next, late] = [nextOf(old), claimOf()]
+    const claims = Promise.all([world.store.insert(next), world.store.insert(late)])
+    await untilBlocked(other, world, 'claims')
+    await other.query('commit')
+    assert.deepEqual(await claims, [{ kind: 'moved' }, { kind: 'moved' }])
+    for (const { id } of [next, late]) assert.equal(await world.store.look(id), null)
+    assert.equal((await rowAt(world.store, old.id)).state, 'claimed')
   })
 
   test('a settle never waits behind claims', async (t) => {

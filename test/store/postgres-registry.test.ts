@@ -19,14 +19,14 @@ import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { blocked, openWorld, untilBlocked, type PostgresWorld } from './postgres-world.ts'
 
-const POLICY: Aspects = { mode: 'enforce', key: 'header:idempotency-key', scope: 'public', marks: 'records', fingerprint: 'method', unknown: 'hold', keep: 'api', retention: '1 ms', lease: '1 ms' }
+const POLICY: Aspects = { mode: 'enforce', key: 'header:idempotency-key', scope: 'public', host: 'not part of the record', marks: 'records', fingerprint: 'method', unknown: 'hold', keep: 'api', retention: '1 ms', lease: '1 ms' }
 const INBOX: Aspects = { ...POLICY, mode: 'inbox' }
 
 /** Longer than any test waits. */
 const LONG_MS = 10_000
 
 function orderOf (over: Partial<Registering> = {}, policy: Aspects = POLICY, route = ROUTE): Registering {
-  return { gateway: randomBytes(16), instance: 'old', routes: [{ route, executes: policy.mode === 'enforce', policy }], barrierMs: LONG_MS, ...over }
+  return { gateway: randomBytes(16), instance: 'old', schemes: ['1'], routes: [{ route, executes: policy.mode === 'enforce', policy }], barrierMs: LONG_MS, ...over }
 }
 
 describe('gateways that tell each other what they execute', needs('postgres'), () => {

@@ -68,10 +68,11 @@ describe('records in two servers, chosen by id, each with a table that is partit
     }
   }
 
+  // What stands under an earlier id may be on the other server, which no claim asks.
   recordStoreConformance('postgres, two servers with hash partitions', async t => {
     const [, ...keeping] = await start()
     return shardedOf(await Promise.all(keeping.map(async (server, at) => (kept[at] as Worlds).take(t, server))))
-  })
+  }, { schemes: false })
 
   test('a batch becomes one statement for each server and lies in all partitions, and a record is on its own server only', async t => {
     const inserts = Array.from({ length: SERVERS }, () => 0)
@@ -208,8 +209,8 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     await assert.rejects(store.confirm(claim), told(NO_SUCH_CONSTRAINT))
     await assert.rejects(store.settleLost(settlementOf(tokenOf(claim), 'completed'), claim, 0), told(NO_SUCH_CONSTRAINT))
     // Without a target it inserts, and tells who was first: the proposal in docs/scaling.md.
-    const insert = async () => coordinator.query(`insert into ${schema}.records (id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, claimed_at, lease_until)
-      values ($1, 'claimed', $2, 1, 1, '', 1, 1, 1, '', '', '', '', '', '', now(), now()) on conflict do nothing returning id`, [claim.id, claim.owner])
+    const insert = async () => coordinator.query(`insert into ${schema}.records (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, claimed_at, lease_until)
+      values ($1, 1, 'claimed', $2, 1, 1, '', 1, 1, 1, '', '', '', '', '', '', now(), now()) on conflict do nothing returning id`, [claim.id, claim.owner])
     assert.equal((await insert()).rowCount, 1)
     assert.equal((await insert()).rowCount, 0)
   })

@@ -1,8 +1,11 @@
 /** What a test of the Postgres store stands on: an empty schema of its own in one database, and connections beside the store's. */
 import { randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import { Client } from 'pg'
+import { Client, escapeIdentifier } from 'pg'
+import type { SwitchOrder, SwitchResult } from '../../src/core/scheme-switch.ts'
 import { openPostgres, type PostgresOptions, type PostgresRecordStore } from '../../src/store/postgres/open.ts'
+import { switchSchemeOf } from '../../src/store/postgres/schemes.ts'
+import { SWITCH } from '../conformance/record-schemes.ts'
 import { until } from '../conformance/record-world.ts'
 import type { PostgresServer } from '../harness/postgres.ts'
 import { SIGN } from '../harness/sign.ts'
@@ -20,6 +23,7 @@ export interface PostgresWorld {
   connect: () => Promise<Client>
   /** The table as it is named in statements. */
   readonly records: string
+  switchScheme: (name: string, over?: Partial<SwitchOrder>) => Promise<SwitchResult>
   corrupt: (id: Buffer) => Promise<void>
 }
 
@@ -27,7 +31,15 @@ export async function openWorld (t: TestContext, server: PostgresServer, given: 
   const options = optionsOf(server.url, given)
   const store = await openPostgres(options)
   t.after(() => store.close())
+  await asBefore(options)
   return worldOf(t, store, options)
+}
+
+/** No gateway serves from it, and chooses: its ids are made as in every database that was there before there were schemes. */
+export async function asBefore ({ url, schema }: PostgresOptions): Promise<void> {
+  const client = await connected(url)
+  await client.query(`update ${escapeIdentifier(schema)}.schemes set name = '1' where name is null`)
+  await client.end()
 }
 
 /**
@@ -57,13 +69,15 @@ export class Worlds {
     const { store, client, options: { schema } } = opened
     // A test may have closed it.
     if (await store.beat(SIGN).then(() => false, () => true)) return this.#used()
-    await client.query(['records', 'audit', 'messages', 'workers', 'message_audit'].map((table) => `delete from ${schema}.${table}`).join('; '))
+    await client.query(['records', 'audit', 'messages', 'workers', 'message_audit', 'marks'].map((table) => `delete from ${schema}.${table}`).join('; '))
+    await client.query(`update ${schema}.installation set scheme = 1; delete from ${schema}.schemes where number > 1; update ${schema}.schemes set ended_at = null, look_from = null, is_lost = false`)
     return opened
   }
 
   async #open (server: PostgresServer): Promise<Opened> {
     const options = optionsOf(server.url, this.#given)
     const opened = { options, store: await openPostgres(options), client: await connected(options.url) }
+    await asBefore(options)
     this.#all.push(opened)
     return opened
   }
@@ -99,6 +113,9 @@ function worldOf (t: TestContext, store: PostgresRecordStore, options: PostgresO
       await client.query(`begin; alter table ${records} drop constraint records_state_check;
         update ${records} set state = 'of-another-build' where id = '\\x${id.toString('hex')}';
         alter table ${records} add constraint records_state_check ${check.definition.replace(/ NOT VALID$/, '')} not valid; commit`)
+    },
+    async switchScheme (name, over) {
+      return switchSchemeOf(await connect(), options.schema, { ...SWITCH, name, ...over })
     },
     async reopen () {
       const again = await openPostgres(options)

@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test'
 import { RedisMirror } from '../../src/store/redis/mirror.ts'
 import { openRedis } from '../../src/store/redis/open.ts'
 import { wayTo } from '../../src/store/redis/way.ts'
+import { markingOf } from '../conformance/mark-world.ts'
 import { recordingLog } from '../harness/gateway.ts'
 import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
@@ -229,7 +230,7 @@ describe('whose Redis it is', needs('redis'), () => {
     assert.deepEqual(others, [])
     assert.equal(store.available(), false)
     assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), { kind: 'unavailable' })
-    await assert.rejects(store.marks.mark(id, randomBytes(16), 'running', LONG_MS))
+    await assert.rejects(store.marks.mark(markingOf(id, randomBytes(16), 'running', LONG_MS)))
     const client = await bareClient(t, url)
     assert.deepEqual((await client.keys(`${options.prefix}:${options.installation}:*`)).filter((key) => !key.includes(':probe:')), [])
     const self = randomBytes(16)

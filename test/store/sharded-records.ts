@@ -5,7 +5,8 @@
  */
 import type { ProbeNote } from '../../src/core/probe.ts'
 import type { Claim, Row, Seen, Settlement, Token } from '../../src/core/record.ts'
-import type { Beaten, AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved, SignOfLife } from '../../src/ports.ts'
+import type { Schemes } from '../../src/core/schemes.ts'
+import type { Beaten, AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved, SignOfLife } from '../../src/ports.ts'
 
 /** An id is a SHA-256: its first four bytes are spread as evenly as any. */
 export function shardOf (id: Buffer, count: number): number {
@@ -29,6 +30,11 @@ export class ShardedRecords implements RecordStore {
   take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> { return this.#of(claim.id).take(seen, claim, mayRetry) }
   confirm (claim: Claim): Promise<ClaimResult> { return this.#of(claim.id).confirm(claim) }
   look (id: Buffer): Promise<Row | null> { return this.#of(id).look(id) }
+  /** Of all alike: what an earlier id stands for is in another database than the id, and no claim can test that. */
+  schemes (): Promise<Schemes> { return this.#first.schemes() }
+  async lostAlgorithms (lost: number, route: string): Promise<number[]> { return (await Promise.all(this.#shards.map(async shard => shard.lostAlgorithms(lost, route)))).flat() }
+  async mayBeLost (question: LostQuestion): Promise<boolean> { return (await Promise.all(this.#shards.map(async shard => shard.mayBeLost(question)))).includes(true) }
+  async endEarlierScheme (): Promise<void> { await Promise.all(this.#shards.map(async shard => shard.endEarlierScheme())) }
   settle (settlement: Settlement): Promise<SettleResult> { return this.#of(settlement.token.id).settle(settlement) }
   settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> { return this.#of(claim.id).settleLost(settlement, claim, ageMs) }
   resolve (resolution: Resolution): Promise<OperatorResult> { return this.#of(resolution.token.id).resolve(resolution) }

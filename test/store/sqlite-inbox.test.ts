@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { switchIn } from '../../src/store/sqlite/schemes.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { acceptInTurn, DELIVERED, detailOf, idsOf, messageOf, namesOf, ROUTE, stateOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
 import { inboxConformance } from '../conformance/inbox.ts'
+import { SWITCH } from '../conformance/record-schemes.ts'
 import { makeDirectory } from '../harness/directory.ts'
 
 async function opened () {
@@ -34,10 +36,11 @@ after(async () => { await (await shared)?.close() })
 
 inboxConformance('sqlite', async () => {
   const { store, clock, raw } = await (shared ??= opened())
-  raw(database => { database.exec('delete from records; delete from messages; delete from workers; delete from message_audit') })
+  raw(database => { database.exec('delete from records; delete from messages; delete from workers; delete from message_audit; update installation set scheme = 1; delete from schemes where number > 1; update schemes set ended_at = null') })
   return {
     store: store.inbox,
     records: store,
+    switchScheme: (name, over) => Promise.resolve(raw(database => switchIn(database, { ...SWITCH, name, ...over }, clock.nowMs))),
     advance: ms => { clock.nowMs += ms },
     requestBytes: id => Promise.resolve(raw(database => database.prepare('select length(target) + length(headers) + length(body) as bytes from messages where id = ?').get(id)?.['bytes'] as number)),
     audits: () => Promise.resolve(raw(database => database.prepare('select action, who, why from message_audit order by number').all() as unknown as Array<{ action: string, who: string, why: string }>).map(row => ({ ...row })))

@@ -6,13 +6,16 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test, type TestContext } from 'node:test'
+import type { SwitchResult } from '../../src/core/scheme-switch.ts'
 import { StartError, StoreOverloaded, StoreUnavailable } from '../../src/errors.ts'
 import { Database } from '../../src/store/sqlite/database.ts'
 import { Faulted } from '../../src/store/sqlite/faults.ts'
 import { openLink } from '../../src/store/sqlite/link.ts'
 import { migrate, readMigrations } from '../../src/store/sqlite/migrate.ts'
 import { openSqlite, type SqliteStore } from '../../src/store/sqlite/store.ts'
+import { switchIn } from '../../src/store/sqlite/schemes.ts'
 import { packed } from '../../src/store/sqlite/wire.ts'
+import { SWITCH } from '../conformance/record-schemes.ts'
 import { recordStoreConformance } from '../conformance/record-store.ts'
 import { claimOf, rowAt, settlementOf, tokenOf } from '../conformance/record-world.ts'
 import { QUICKEST } from '../harness/directory.ts'
@@ -47,6 +50,11 @@ recordStoreConformance('sqlite', async t => {
         database.exec('pragma ignore_check_constraints = on')
         database.prepare('update records set state = \'accepted\' where id = ?').run(id)
       })
+    },
+    switchScheme: (name, over) => {
+      let result: SwitchResult | null = null
+      raw(database => { result = switchIn(database, { ...SWITCH, name, ...over }, now) })
+      return result ?? assert.fail('it was not asked')
     },
     audits: () => {
       let rows: Array<{ action: string, who: string, why: string }> = []

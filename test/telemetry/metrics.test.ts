@@ -6,6 +6,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts'
 async function exposed (): Promise<string> {
   const metrics = createMetrics({ processMetrics: false })
   metrics.request('charges', 'executed', 20)
+  metrics.guarded(['charges', 'refunds'])
   metrics.keyless('charges')
   metrics.ignored()
   metrics.upstream('charges', 'answer', 15)
@@ -58,6 +59,7 @@ test('everything that is counted stands under its documented name, with its labe
     'onceway_answers_unsettled_total{route="charges"} 1',
     'onceway_unsettled_bytes 5',
     'onceway_scope_splits_total{route="charges"} 1',
+    'onceway_scope_splits_total{route="refunds"} 0',
     'onceway_records_swept_total{state="completed"} 7',
     'onceway_records_lapsed_total 3',
     'onceway_indeterminate_total{route="charges",stage="during"} 1',

@@ -133,7 +133,7 @@ export function printOf ({ status, headers, body }: Answered): string {
   return JSON.stringify([status, kept, body.toString('base64')])
 }
 
-const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotent-replayed', 'idempotency-expires', 'x-request-id', 'date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotent-replayed', 'idempotency-expires', 'x-request-id', 'request-id', 'date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
 
 /** In a few words, for a finding. */
 export function saidBy ({ status, headers, body }: Answered): string {

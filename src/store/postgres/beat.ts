@@ -27,7 +27,7 @@ const BEAT: Statement = {
          coalesce(max(g.ahead_ms) filter (where g.seen_at between clock_timestamp() - interval '15 s' and clock_timestamp() + interval '15 s'), 0) as suspected_ms
     from ${schema}.gateways g where g.id <> $1::bytea
 )
-select (extract(epoch from b.seen_at) * 1000)::float8 as now_ms, i.generation::float8 as generation,
+select (extract(epoch from b.seen_at) * 1000)::float8 as now_ms, i.generation::float8 as generation, i.scheme,
        (case when c.ahead_until > b.seen_at then c.ahead_ms else 0 end)::float8 as ahead_ms, (extract(epoch from c.ahead_after) * 1000)::float8 as ahead_after_ms,
        c.confirmations, (extract(epoch from c.confirmed_at) * 1000)::float8 as confirmed_ms, o.contradicted, o.suspected_ms::float8 as suspected_ms
   from beaten b cross join others o cross join ${schema}.installation i cross join ${schema}.clock c`
@@ -77,6 +77,7 @@ delete from ${schema}.gateways g using silent s where g.id = s.id`
 interface BeatenColumns {
   readonly now_ms: number
   readonly generation: number
+  readonly scheme: number
   readonly ahead_ms: number
   readonly ahead_after_ms: number | null
   readonly confirmations: number
@@ -96,6 +97,7 @@ export async function beatOnce (session: Session, sign: SignOfLife): Promise<Bea
   return {
     nowMs: row.now_ms,
     generation: row.generation,
+    scheme: row.scheme,
     aheadMs: row.ahead_ms > 0 && await isRight(session, sign) ? 0 : row.ahead_ms,
     confirmations: row.confirmations,
     confirmedMs: row.confirmed_ms,

@@ -7,6 +7,7 @@ import { escapeIdentifier, type ClientBase } from 'pg'
 import { StartError } from '../../errors.ts'
 import type { Log } from '../../ports.ts'
 import { UNBALANCED } from './connections.ts'
+import { chooseScheme } from './schemes.ts'
 
 /** As core/generation.ts has it. */
 export const NEXT_GENERATION = 'generation = greatest(generation + 1, floor(extract(epoch from clock_timestamp()) * 1000)::bigint)'
@@ -35,8 +36,10 @@ export async function readInstallation (client: ClientBase, schemaName: string):
  * What a gateway does that begins to serve: its id is this database's, and a generation begins if nobody else lives. Where there
  * is nothing to write, nothing is: a start beside others waits for no commit.
  */
-export async function bindInstallation (client: ClientBase, schemaName: string, log: Log): Promise<string> {
+/** `scheme`: the name of the one that is chosen where nothing was ever claimed. */
+export async function bindInstallation (client: ClientBase, schemaName: string, log: Log, scheme: string): Promise<string> {
   const schema = escapeIdentifier(schemaName)
+  await chooseScheme(client, schema, scheme)
   const here = await placeOf(client, schemaName)
   const { rows: [row] } = await client.query<Installation>(LOOK(schema))
   const { id, bound_to: boundTo, served } = known(row, schemaName)

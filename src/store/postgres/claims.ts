@@ -2,10 +2,12 @@
  * Claiming in three statements, each one short transaction (P5): insert, then look, then take; and confirm for a claim
  * whose reply was lost (P6). Every statement bounds its own lock waits and holds nothing afterwards.
  */
+import type { Identity } from '../../core/identity.ts'
 import type { Claim, Row, Seen } from '../../core/record.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
+import { claimsNow, hasEarlier, isFreeBeside, isRecorded, pastBeside, schemeValues } from './identities.ts'
 import { isPastMessage } from './inbox-rows.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
 
@@ -22,7 +24,7 @@ export function lockLimit (parameter: number): string {
   return `lock_limit as materialized (select set_config('lock_timeout', $${parameter}, true))`
 }
 
-const CLAIM_COLUMNS = `id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
+const CLAIM_COLUMNS = `id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
    route, method, path, request_id, instance, key_hash, key_text, question, claimed_at, lease_until`
 
 const CLAIM_PARAMETERS = `$1::bytea[], $2::bytea[], $3::smallint[], $4::bytea[], $5::int[], $6::bigint[], $7::bigint[],
@@ -34,33 +36,51 @@ const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, 
  * What was accepted is not executed. A scalar question for each, as acceptances ask for the record: a join with what the
  * planner thinks many reads the whole table.
  */
-const isAccepted = (schema: string, id: string) => `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
+export const isAccepted = (schema: string, id: string): string => `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
 
-/** clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). */
-const insertFromWant = (schema: string) => `with ${lockLimit(16)}
+/**
+ * clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). `enters`: what else must hold of a
+ * claim `w`; `besides`: what comes before it.
+ */
+const insertFromWant = (schema: string, enters: string, besides = '') => `with ${lockLimit(16)}${besides}
 insert into ${schema}.records (${CLAIM_COLUMNS})
-select w.id, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unknown_keep_ms, w.quarantine_ms,
+select w.id, w.scheme, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unknown_keep_ms, w.quarantine_ms,
        w.route, w.method, w.path, w.request_id, w.instance, w.key_hash, w.key_text, w.question,
        clock_timestamp(), clock_timestamp() + w.lease_ms * interval '1 ms'
-  from unnest(${CLAIM_PARAMETERS})
-       as w (${CLAIM_NAMES})
+  from unnest(${CLAIM_PARAMETERS}, $17::smallint[], $18::bytea[])
+       as w (${CLAIM_NAMES}, scheme, earlier_id)
  cross join lock_limit
  where not ${isAccepted(schema, 'w.id')}
+   and ${enters}
  order by w.id`
 
+const goingPast = (schema: string) => pastBeside(schema, '$18::bytea[]', '$17::smallint[]')
+
+const earlierIsFree = (schema: string) => `${isFreeBeside(schema, 'w.earlier_id')} and not ${isAccepted(schema, 'w.earlier_id')}`
+
 /** Not `do update … where`: that locks the losers' rows, and a settle of one of them would wait for the whole batch. */
+const inserting = (text: string) => `${text}
+on conflict (id) do nothing
+returning id`
+
 const CLAIM_INSERT: Statement = {
   name: 'claim_insert',
   writes: true,
   idsAsText: true,
-  text: (schema) => `${insertFromWant(schema)}
-on conflict (id) do nothing
-returning id`
+  text: (schema) => inserting(insertFromWant(schema, claimsNow(schema, 'w.scheme')))
+}
+
+/** While rows of the scheme before may stand. */
+const CLAIM_INSERT_BESIDES: Statement = {
+  name: 'claim_insert_besides',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => inserting(insertFromWant(schema, `${claimsNow(schema, 'w.scheme')} and ${earlierIsFree(schema)}`, `, ${goingPast(schema)}`))
 }
 
 /** The ids that were won, as hex. A loser's row is looked up on the same connection. */
 export async function insertClaims (session: Session, claims: readonly Claim[]): Promise<string[]> {
-  const rows = await session.run<{ id: string }>(CLAIM_INSERT, [...claimValues(claims), session.lockTimeout])
+  const rows = await session.run<{ id: string }>(hasEarlier(claims) ? CLAIM_INSERT_BESIDES : CLAIM_INSERT, [...claimValues(claims), session.lockTimeout, ...schemeValues(claims)])
   return rows.map((row) => row.id)
 }
 
@@ -95,22 +115,22 @@ export async function lookDurably (session: Session, ids: readonly Buffer[]): Pr
 /**
  * Compare-and-set on what was seen (the fingerprint too: the claim's own may be of another policy) and on the state and the
  * expiry, all tested on the locked row: a compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
- * never taken, past or not.
+ * never taken, past or not. What is past begins a new life: by no scheme but the one that claims.
  */
 const CLAIM_TAKE: Statement = {
   name: 'claim_take',
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${lockLimit(16)}, want as materialized (
-  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[], $20::smallint[], $21::bytea[])
-           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry, seen_alg, seen_fingerprint)
+  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[], $20::smallint[], $21::bytea[], $22::smallint[])
+           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry, seen_alg, seen_fingerprint, scheme)
    cross join lock_limit
 ), held as materialized (
   select r.id, r.expires_at <= least(statement_timestamp(), ${BELIEVED}) as past
     from ${schema}.records r join want w on w.id = r.id
    where r.owner = w.seen_owner and r.attempt = w.seen_attempt
      and r.state in ('completed', 'consumed', 'released', 'indeterminate')
-     and (r.expires_at <= least(statement_timestamp(), ${BELIEVED})
+     and ((r.expires_at <= least(statement_timestamp(), ${BELIEVED}) and ${claimsNow(schema, 'w.scheme')})
           or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
               and r.fp_alg = w.seen_alg and r.fingerprint = w.seen_fingerprint))
      and not ${isAccepted(schema, 'r.id')}
@@ -140,25 +160,64 @@ export async function takeClaims (session: Session, orders: readonly TakeOrder[]
     integers(orders.map((order) => order.seen.attempt)),
     booleans(orders.map((order) => order.mayRetry)),
     smallints(orders.map((order) => order.seen.fingerprint.alg)),
-    byteas(orders.map((order) => order.seen.fingerprint.value))
+    byteas(orders.map((order) => order.seen.fingerprint.value)),
+    smallints(orders.map((order) => order.claim.scheme))
   ])
 }
 
-/** A write under the same token, never a read: it waits for the claim in doubt and is durable when it is acknowledged. */
-const CLAIM_CONFIRM: Statement = {
-  name: 'claim_confirm',
-  writes: true,
-  idsAsText: true,
-  text: (schema) => `${insertFromWant(schema)}
+/**
+ * A write under the same token, never a read: it waits for the claim in doubt and is durable when it is acknowledged. A row that
+ * stands has been let in; it is not asked of which scheme it is.
+ */
+const confirming = (schema: string, enters: string, besides = '') => `${insertFromWant(schema, `(${enters} or (select true from ${schema}.records r where r.id = w.id))`, besides)}
 on conflict (id) do update
    set lease_until = greatest(records.lease_until, clock_timestamp() + records.lease_ms * interval '1 ms')
  where records.owner = excluded.owner and records.state = 'claimed'
 returning id, attempt`
+
+const CLAIM_CONFIRM: Statement = {
+  name: 'claim_confirm',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => confirming(schema, claimsNow(schema, 'w.scheme'))
+}
+
+const CLAIM_CONFIRM_BESIDES: Statement = {
+  name: 'claim_confirm_besides',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => confirming(schema, `(${claimsNow(schema, 'w.scheme')} and ${earlierIsFree(schema)})`, `, ${goingPast(schema)}`)
 }
 
 /** A row back is mine, claimed, and durable. */
 export async function confirmClaims (session: Session, claims: readonly Claim[]): Promise<Won[]> {
-  return session.run<Won>(CLAIM_CONFIRM, [...claimValues(claims), session.lockTimeout])
+  return session.run<Won>(hasEarlier(claims) ? CLAIM_CONFIRM_BESIDES : CLAIM_CONFIRM, [...claimValues(claims), session.lockTimeout, ...schemeValues(claims)])
+}
+
+const CLAIM_MOVED: Statement = {
+  name: 'claim_moved',
+  writes: false,
+  idsAsText: true,
+  text: (schema) => `select w.id from unnest($1::bytea[], $2::smallint[], $3::bytea[]) as w (id, scheme, earlier_id)
+ where not ${claimsNow(schema, 'w.scheme')} or ${isRecorded(schema, 'w.earlier_id')} or ${isAccepted(schema, 'w.earlier_id')}`
+}
+
+/** Of claims under whose ids nothing stands, and that were not let in: those whose scheme, or whose earlier id, is why. As hex. */
+export async function movedOf (session: Session, claims: readonly Identity[]): Promise<string[]> {
+  const rows = await session.run<{ id: string }>(CLAIM_MOVED, [byteas(claims.map(({ id }) => id)), ...schemeValues(claims)])
+  return rows.map((row) => row.id)
+}
+
+const CLAIM_SCHEME: Statement = {
+  name: 'claim_scheme',
+  writes: false,
+  text: (schema) => `select i.scheme from ${schema}.installation i`
+}
+
+/** Of takes that were lost: those whose scheme claims no more. */
+export async function outdatedOf (session: Session, claims: readonly Claim[]): Promise<readonly Claim[]> {
+  const [now] = await session.run<{ scheme: number }>(CLAIM_SCHEME, [])
+  return claims.filter(({ scheme }) => scheme !== now?.scheme)
 }
 
 function claimValues (claims: readonly Claim[]): Values {

@@ -7,10 +7,11 @@ import { encodeHeaders } from '../../core/codec.ts'
 import type { MessageDetail, NewMessage } from '../../core/message.ts'
 import type { AcceptResult } from '../../ports.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
-import { lockLimit } from './claims.ts'
+import { isAccepted, lockLimit, movedOf } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
 import { isUniqueViolation, RolledBack } from './faults.ts'
+import { claimsNow, hasEarlier, isFreeBeside, pastBeside, schemeValues } from './identities.ts'
 import { isPastMessage, messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
 
 /** `number`: the order of arrival in this process. */
@@ -59,47 +60,65 @@ const beforeTheBarrier = (schema: string) => `before_the_barrier as (select from
  * The first of its group is due at once; another one is for its group's turn. The record is asked for by a scalar question for
  * each message: a join with what the planner thinks many reads the whole table.
  */
-const insertFromArrivals = (schema: string) => `with ${lockLimit(24)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}, arrived as materialized (
+const insertFromArrivals = (schema: string, besides: boolean) => `with ${lockLimit(24)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}${besides ? `, ${pastBeside(schema, '$26::bytea[]', '$25::smallint[]')}` : ''}, arrived as materialized (
   select o.*, nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers') as number,
          case when o.claim is not null then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)
-           else (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')}) end as enters
+           else ${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')})${besides ? ` and ${isFreeBeside(schema, 'o.earlier_id')} and not ${isAccepted(schema, 'o.earlier_id')}` : ''} end as enters
     from (select w.*, row_number() over (partition by w.group_id order by w.arrival) as place
             from unnest($1::bytea[], $2::bigint[], $3::text[], $4::bytea[], $5::bool[], $6::bool[], $7::bigint[], $8::bigint[], $9::int[], $10::smallint[], $11::bytea[],
-                        $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[], $22::int[], $23::bytea[])
+                        $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[], $22::int[], $23::bytea[], $25::smallint[], $26::bytea[])
                  as w (id, arrival, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
-                       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, claim, claim_owner)
+                       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, claim, claim_owner, scheme, earlier_id)
            cross join lock_limit
            order by w.arrival) o
 )
-insert into ${schema}.messages (id, number, attempt, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
+insert into ${schema}.messages (id, scheme, number, attempt, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
        scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body)
-select a.id, a.number, coalesce(a.claim - 1, 0), 'waiting', true, statement_timestamp(),
+select a.id, a.scheme, a.number, coalesce(a.claim - 1, 0), 'waiting', true, statement_timestamp(),
        case when a.group_id is null or (a.place = 1 and not exists (select from ${schema}.messages m where m.group_id = a.group_id and m.blocks))
             then statement_timestamp() end,
        a.route, a.group_id, a.holds, a.stops, a.keep_ms, a.dead_keep_ms, a.bytes, a.fp_alg, a.fingerprint,
        a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body
   from arrived a`
 
-const MESSAGE_ACCEPT: Statement = {
-  name: 'message_accept',
-  writes: true,
-  idsAsText: true,
-  text: (schema) => `${insertFromArrivals(schema)}
+const accepting = (schema: string, besides: boolean) => `${insertFromArrivals(schema, besides)}
  where a.enters
  order by a.id
 on conflict (id) do nothing
 returning id, case when due_at is null then group_id end as behind`
+
+const MESSAGE_ACCEPT: Statement = {
+  name: 'message_accept',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => accepting(schema, false)
+}
+
+const MESSAGE_ACCEPT_BESIDES: Statement = {
+  name: 'message_accept_besides',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => accepting(schema, true)
 }
 
 /** A conflict undoes all of it, and one that may not come in keeps out all others. */
+const acceptingAll = (schema: string, besides: boolean) => `${insertFromArrivals(schema, besides)}
+ where (select bool_and(o.enters) from arrived o)
+ order by a.id
+returning id, case when due_at is null then group_id end as behind`
+
 const MESSAGE_ACCEPT_ALL: Statement = {
   name: 'message_accept_all',
   writes: true,
   idsAsText: true,
-  text: (schema) => `${insertFromArrivals(schema)}
- where (select bool_and(o.enters) from arrived o)
- order by a.id
-returning id, case when due_at is null then group_id end as behind`
+  text: (schema) => acceptingAll(schema, false)
+}
+
+const MESSAGE_ACCEPT_ALL_BESIDES: Statement = {
+  name: 'message_accept_all_besides',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => acceptingAll(schema, true)
 }
 
 /** Of messages that were not taken in: why. */
@@ -197,12 +216,15 @@ async function refusals (session: Session, messages: readonly NewMessage[], past
   const unclaimed = messages.filter(({ underClaim }) => underClaim === undefined)
   if (unclaimed.length === 0) return refused
   const rows = await session.run<{ id: string, recorded: boolean }>(MESSAGE_REFUSED, [byteas(unclaimed.map(({ id }) => id)), texts(unclaimed.map(({ about }) => about.route))])
-  for (const { id, recorded } of rows) refused.set(id, { kind: recorded ? 'recorded' : 'contended' })
+  const moved = await movedOf(session, unclaimed)
+  for (const id of moved) refused.set(id, { kind: 'moved' })
+  // A record of its own goes before what stands beside it; who has moved asks for the route again.
+  for (const { id, recorded } of rows) if (recorded || !refused.has(id)) refused.set(id, { kind: recorded ? 'recorded' : 'contended' })
   return refused
 }
 
 async function insertOnce (session: Session, arrivals: readonly Arrival[], outcomes: Map<string, Outcome>, groups: Groups): Promise<readonly Arrival[]> {
-  const inserted = await session.run<Inserted>(MESSAGE_ACCEPT, [...valuesOf(arrivals), session.lockTimeout])
+  const inserted = await session.run<Inserted>(hasEarlier(arrivals.map(({ message }) => message)) ? MESSAGE_ACCEPT_BESIDES : MESSAGE_ACCEPT, valuesOf(arrivals, session.lockTimeout))
   for (const { id } of inserted) outcomes.set(id, { result: { kind: 'accepted' } })
   addGroups(groups, inserted)
   return inserted.length === arrivals.length ? [] : arrivals.filter((arrival) => !outcomes.has(idText(arrival)))
@@ -224,7 +246,7 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
     if (isForeign || isRecorded || missing.length === 0) return results
     await forget(session, past, groups)
     try {
-      const inserted = await session.run<Inserted>(MESSAGE_ACCEPT_ALL, [...valuesOf(missing.map(arrivalOf)), session.lockTimeout])
+      const inserted = await session.run<Inserted>(hasEarlier(missing) ? MESSAGE_ACCEPT_ALL_BESIDES : MESSAGE_ACCEPT_ALL, valuesOf(missing.map(arrivalOf), session.lockTimeout))
       addGroups(groups, inserted)
       // None: a record has come between, or a gateway that executes.
       if (inserted.length === missing.length) return results
@@ -249,7 +271,7 @@ export function addGroups (groups: Groups, rows: ReadonlyArray<{ readonly behind
   for (const { behind } of rows) if (behind !== null) groups.add(behind)
 }
 
-function valuesOf (arrivals: readonly Arrival[]): Values {
+function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Values {
   const messages = arrivals.map(({ message }) => message)
   return [
     byteas(messages.map(({ id }) => id)),
@@ -274,7 +296,9 @@ function valuesOf (arrivals: readonly Arrival[]): Values {
     byteas(arrivals.map(({ headers }) => headers)),
     byteas(messages.map(({ request }) => request.body)),
     integers(messages.map(({ underClaim }) => underClaim?.attempt ?? null)),
-    byteas(messages.map(({ underClaim }) => underClaim?.owner ?? null))
+    byteas(messages.map(({ underClaim }) => underClaim?.owner ?? null)),
+    lockTimeout,
+    ...schemeValues(messages)
   ]
 }
 

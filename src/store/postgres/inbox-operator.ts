@@ -1,14 +1,15 @@
 /** What people, the sweeper and the bound of an inbox ask of messages. Every change by hand writes its audit row in the same statement. */
 import type { Depth, MessageDetail } from '../../core/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports.ts'
+import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
 import { isPastMessage, messageColumns, stopsItsGroup, toMessage, type MessageColumns } from './inbox-rows.ts'
 import { GIVEN_UP } from '../message-fate.ts'
 
-/** $1 id $2 key hash $3 route $4 state $5 milliseconds, null: any; $6 limit. */
-const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea is null or m.key_hash = $2) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
+/** $1 id $2 key hashes $3 route $4 state $5 milliseconds, null: any; $6 limit. */
+const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea[] is null or m.key_hash = any ($2)) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
      and ($5::bigint is null or m.received_at <= statement_timestamp() - $5::bigint * interval '1 ms')
      and not ${isPastMessage('m')}
    order by m.number
@@ -81,8 +82,8 @@ async function change (session: Session, statement: Statement, action: string, f
   return rows.sort((one, other) => Number(one.number) - Number(other.number)).map(toMessage)
 }
 
-function valuesOf ({ id, keyHash, route, state, olderMs, limit }: MessageFilter): Values {
-  return [id ?? null, keyHash ?? null, route ?? null, state ?? null, olderMs === undefined ? null : Math.round(olderMs), limit]
+function valuesOf ({ id, keyHashes, route, state, olderMs, limit }: MessageFilter): Values {
+  return [id ?? null, keyHashes === undefined ? null : byteas(keyHashes), route ?? null, state ?? null, olderMs === undefined ? null : Math.round(olderMs), limit]
 }
 
 /** Out of an index that knows nothing of what was delivered. */

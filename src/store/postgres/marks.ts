@@ -3,14 +3,14 @@
  * Times are the database's. Marking and what follows a sending have lanes and connections of their own, as claims and
  * settles have; every statement takes its rows in the order of their ids.
  */
-import type { MarkResult, MarkStore } from '../../ports.ts'
+import type { Marking, MarkResult, MarkStore } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import { bigints, booleans, byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import { BELIEVED, type Connections, type Session, type Statement } from './connections.ts'
+import { BELIEVED, type Connections, type Session, type Statement, type Values } from './connections.ts'
 import { provenRolledBack } from './faults.ts'
+import { claimsNow, schemeValues } from './identities.ts'
 
-interface Marking { readonly id: Buffer, readonly token: Buffer, readonly done: boolean, readonly keepMs: number }
 interface Removal { readonly id: Buffer, readonly token: Buffer }
 
 /** Batches of marks under way at once, where a commit takes long; the same of what follows, and one of removals. */
@@ -20,11 +20,14 @@ const BATCH_MS_PER_LANE = 0.8
 const BATCH_MAX = 64
 const QUEUE_MAX = 20_000
 
-/** What stands in $1..$4, and the lock's limit in $5. */
+/** What stands in $1..$4, the lock's limit in $5, and what the schemes are told by behind it. */
 const WANTED = `${lockLimit(5)}, want as materialized (
-  select * from unnest($1::bytea[], $2::bytea[], $3::bool[], $4::bigint[]) as w (id, token, done, keep_ms)
+  select * from unnest($1::bytea[], $2::bytea[], $3::bool[], $4::bigint[], $6::smallint[], $7::bytea[]) as w (id, token, done, keep_ms, scheme, earlier_id)
    cross join lock_limit
 )`
+
+/** Over in this moment, or later: what is past counts as none. */
+const standsMark = (schema: string, id: string) => `(select m.expires_at > least(statement_timestamp(), ${BELIEVED}) from ${schema}.marks m where m.id = ${id}) is true`
 
 /**
  * The condition is tested on the locked row: of all that come at once one has it. A row of my own is a reply that was
@@ -35,14 +38,17 @@ const MARK: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${WANTED}, won as (
-  insert into ${schema}.marks (id, token, done, expires_at)
-  select w.id, w.token, w.done, clock_timestamp() + w.keep_ms * interval '1 ms' from want w order by w.id
+  insert into ${schema}.marks (id, token, done, expires_at, scheme)
+  select w.id, w.token, w.done, clock_timestamp() + w.keep_ms * interval '1 ms', w.scheme from want w
+   where (${claimsNow(schema, 'w.scheme')} and not ${standsMark(schema, 'w.earlier_id')}) or exists (select from ${schema}.marks m where m.id = w.id and m.token = w.token)
+   order by w.id
   on conflict (id) do update
      set token = excluded.token, done = excluded.done, expires_at = excluded.expires_at
    where marks.expires_at <= least(clock_timestamp(), ${BELIEVED}) or (marks.token = excluded.token and (excluded.done or not marks.done))
   returning id
 )
-select w.id, won.id is not null as won, coalesce(m.done and m.expires_at > least(statement_timestamp(), ${BELIEVED}), false) as done
+select w.id, won.id is not null as won, coalesce(m.done and m.expires_at > least(statement_timestamp(), ${BELIEVED}), false) as done,
+       coalesce(m.expires_at <= least(statement_timestamp(), ${BELIEVED}), true) and not (${claimsNow(schema, 'w.scheme')} and not ${standsMark(schema, 'w.earlier_id')}) as moved
   from want w left join won on won.id = w.id left join ${schema}.marks m on m.id = w.id`
 }
 
@@ -50,9 +56,15 @@ const MARK_DONE: Statement = {
   name: 'mark_done',
   writes: true,
   text: (schema) => `with ${WANTED}
-insert into ${schema}.marks (id, token, done, expires_at)
-select w.id, w.token, w.done, clock_timestamp() + w.keep_ms * interval '1 ms' from want w order by w.id
+insert into ${schema}.marks (id, token, done, expires_at, scheme)
+select w.id, w.token, w.done, clock_timestamp() + w.keep_ms * interval '1 ms', w.scheme from want w order by w.id
 on conflict (id) do update set token = excluded.token, done = excluded.done, expires_at = excluded.expires_at`
+}
+
+const MARK_STANDS: Statement = {
+  name: 'mark_stands',
+  writes: false,
+  text: (schema) => `select ${standsMark(schema, '$1')} as stands`
 }
 
 const MARK_REMOVE: Statement = {
@@ -90,6 +102,7 @@ export async function sweepMarks (session: Session, limit: number): Promise<numb
 export class PostgresMarks implements MarkStore {
   readonly name = 'postgres'
   readonly sweep: (limit: number) => Promise<number>
+  readonly #connections: Connections
   readonly #marks: Lane<Marking, MarkResult>
   readonly #dones: Lane<Marking, null>
   readonly #removals: Lane<Removal, null>
@@ -98,17 +111,22 @@ export class PostgresMarks implements MarkStore {
   constructor (connections: Connections, sweep: (limit: number) => Promise<number>) {
     const lane = { idOf: idText, batchMax: BATCH_MAX, batchesMax: BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, queueMax: QUEUE_MAX, provenRolledBack }
     this.sweep = sweep
+    this.#connections = connections
     this.#marks = new Lane<Marking, MarkResult>({ ...lane, name: 'marks', run: (batch) => connections.use('mark', (session) => markAll(session, batch)) })
     this.#dones = new Lane<Marking, null>({ ...lane, name: 'marks that are done', run: (batch) => connections.use('mark_done', (session) => doneAll(session, batch)) })
     this.#removals = new Lane<Removal, null>({ ...lane, name: 'marks to remove', batchesMax: 1, run: (batch) => connections.use('mark_remove', (session) => removeAll(session, batch)) })
   }
 
-  mark (id: Buffer, token: Buffer, as: 'running' | 'done', keepMs: number): Promise<MarkResult> {
-    return this.#marks.push({ id, token, done: as === 'done', keepMs })
+  mark (marking: Marking): Promise<MarkResult> {
+    return this.#marks.push(marking)
   }
 
-  async done (id: Buffer, token: Buffer, keepMs: number): Promise<void> {
-    await this.#dones.push({ id, token, done: true, keepMs })
+  async done (marking: Omit<Marking, 'as'>): Promise<void> {
+    await this.#dones.push({ ...marking, as: 'done' })
+  }
+
+  stands (id: Buffer): Promise<boolean> {
+    return this.#connections.use('mark_stands', async (session) => (await session.run<{ stands: boolean }>(MARK_STANDS, [id]))[0]?.stands === true)
   }
 
   async remove (id: Buffer, token: Buffer): Promise<boolean> {
@@ -118,13 +136,13 @@ export class PostgresMarks implements MarkStore {
 }
 
 async function markAll (session: Session, markings: readonly Marking[]): Promise<MarkResult[]> {
-  const rows = await session.run<{ id: string, won: boolean, done: boolean }>(MARK, [...valuesOf(markings), session.lockTimeout])
-  const found = new Map(rows.map(({ id, won, done }): [string, MarkResult] => [id, won ? 'marked' : done ? 'done' : 'running']))
+  const rows = await session.run<{ id: string, won: boolean, done: boolean, moved: boolean }>(MARK, valuesOf(markings, session.lockTimeout))
+  const found = new Map(rows.map(({ id, won, done, moved }): [string, MarkResult] => [id, won ? 'marked' : done ? 'done' : moved ? 'moved' : 'running']))
   return markings.map((marking) => found.get(idText(marking)) ?? 'running')
 }
 
 async function doneAll (session: Session, markings: readonly Marking[]): Promise<null[]> {
-  await session.run(MARK_DONE, [...valuesOf(markings), session.lockTimeout])
+  await session.run(MARK_DONE, valuesOf(markings, session.lockTimeout))
   return markings.map(() => null)
 }
 
@@ -133,12 +151,14 @@ async function removeAll (session: Session, removals: readonly Removal[]): Promi
   return removals.map(() => null)
 }
 
-function valuesOf (markings: readonly Marking[]): Buffer[] {
+function valuesOf (markings: readonly Marking[], lockTimeout: string): Values {
   return [
     byteas(markings.map(({ id }) => id)),
     byteas(markings.map(({ token }) => token)),
-    booleans(markings.map(({ done }) => done)),
-    bigints(markings.map(({ keepMs }) => keepMs))
+    booleans(markings.map(({ as }) => as === 'done')),
+    bigints(markings.map(({ keepMs }) => keepMs)),
+    lockTimeout,
+    ...schemeValues(markings)
   ]
 }
 

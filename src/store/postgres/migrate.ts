@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { escapeIdentifier, type ClientBase } from 'pg'
 import { StartError } from '../../errors.ts'
 import { UNBALANCED } from './connections.ts'
+import { leaveOpenIfNew, SCHEMES_MIGRATION } from './schemes.ts'
 
 export interface Migration {
   readonly number: number
@@ -91,6 +92,7 @@ async function apply (client: ClientBase, schema: string, migration: Migration):
     await prepareSchema(client, schema)
     const mine = !(await readApplied(client, schema)).has(migration.number)
     if (mine) await run(client, schema, migration)
+    if (mine && migration.number === SCHEMES_MIGRATION) await leaveOpenIfNew(client, escapeIdentifier(schema))
     await client.query('commit')
     return mine
   } catch (error) {

@@ -26,6 +26,8 @@ export interface PostgresOptions {
   readonly migrate: 'auto' | 'check'
   /** A gateway begins to serve: the installation is bound to this database (binding.ts). Absent: only looked at. */
   readonly serves?: boolean
+  /** The name of the scheme (core/schemes.ts) that a gateway chooses for a database in which nothing was ever claimed. Absent: that of every release before. */
+  readonly scheme?: string
   /** How long one statement of a claim may take, connecting and commit included. */
   readonly claimTimeoutMs: number
   /** A sixth of the shortest lease: a renewal that takes longer is given up and tried again with the next tick (E2). */
@@ -123,7 +125,7 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     await checkServer(client, where)
     const { migrations } = options
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
-    return options.serves === true ? bindInstallation(client, options.schema, options.log ?? SILENT) : readInstallation(client, options.schema)
+    return options.serves === true ? bindInstallation(client, options.schema, options.log ?? SILENT, options.scheme ?? '1') : readInstallation(client, options.schema)
   })
   return new PostgresRecords(installation, {
     claims: connections(options, transport, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),

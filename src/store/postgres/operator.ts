@@ -1,27 +1,28 @@
 /** What people do to records: list, resolve, release, delete. Every change writes its audit row in the same transaction. */
 import type { RecordDetail, Row, Token } from '../../core/record.ts'
 import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports.ts'
+import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { beginGeneration } from './binding.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { PROVEN } from './durable.ts'
 import { detailColumns, rowColumns, toDetail, toRow, type DetailColumns, type RowColumns } from './rows.ts'
 
-/** $1 id $2 key hash $3 route $4 state, null: any; $5 limit. */
+/** $1 id $2 key hashes $3 route $4 state, null: any; $5 limit. */
 const LIST: Statement = {
   name: 'list',
   writes: false,
   text: (schema) => `select ${detailColumns('r')}
   from ${schema}.records r
- where ($1::bytea is null or r.id = $1) and ($2::bytea is null or r.key_hash = $2)
+ where ($1::bytea is null or r.id = $1) and ($2::bytea[] is null or r.key_hash = any ($2))
    and ($3::text is null or r.route = $3) and ($4::text is null or r.state = $4)
  order by r.claimed_at desc
  limit $5`
 }
 
 export async function listRecords (session: Session, filter: RecordFilter): Promise<RecordDetail[]> {
-  const { id = null, keyHash = null, route = null, state = null, limit } = filter
-  return (await session.run<DetailColumns>(LIST, [id, keyHash, route, state, limit])).map(toDetail)
+  const { id = null, keyHashes, route = null, state = null, limit } = filter
+  return (await session.run<DetailColumns>(LIST, [id, keyHashes === undefined ? null : byteas(keyHashes), route, state, limit])).map(toDetail)
 }
 
 /** The audit's columns of the row that `changed` holds. */

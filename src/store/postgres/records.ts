@@ -5,14 +5,15 @@
 import type { MessageDetail } from '../../core/message.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
+import type { Schemes } from '../../core/schemes.ts'
 import type { Standing } from '../../core/standing.ts'
 import { StoreUnavailable } from '../../errors.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, MessageStands, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, MessageStands, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import type { TimeSeen } from '../time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
 import { beatOnce, readTimeSeen, sweepGateways } from './beat.ts'
-import { confirmClaims, insertClaims, lookAt, lookDurably, takeClaims, type TakeOrder } from './claims.ts'
+import { confirmClaims, insertClaims, lookAt, lookDurably, movedOf, outdatedOf, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'
 import { provenRolledBack } from './faults.ts'
@@ -24,6 +25,7 @@ import { PostgresMarks, sweepMarks } from './marks.ts'
 import { noteProbe, takeProbes } from './probes.ts'
 import { PostgresRegistry } from './registry.ts'
 import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
+import { endEarlierScheme, lostAlgorithms, mayBeLost, readSchemes } from './schemes.ts'
 import { insertLost, lookAtRefused, settleRows, type LostOrder } from './settles.ts'
 import { StandingReader } from './standing.ts'
 import type { PostgresWakes } from './wakes.ts'
@@ -157,6 +159,15 @@ export class PostgresRecords implements RecordStore {
 
   beat (sign: SignOfLife): Promise<Beaten> { return this.#purposes.beats.use('beat', (session) => beatOnce(session, sign)) }
 
+  /** Requests wait for it. */
+  schemes (): Promise<Schemes> { return this.#purposes.claims.use('schemes', readSchemes) }
+
+  lostAlgorithms (lost: number, route: string): Promise<number[]> { return this.#purposes.claims.use('lost_algorithms', session => lostAlgorithms(session, lost, route)) }
+
+  mayBeLost (question: LostQuestion): Promise<boolean> { return this.#purposes.claims.use('lost_question', session => mayBeLost(session, question)) }
+
+  endEarlierScheme (): Promise<void> { return this.#background('scheme_end', endEarlierScheme) }
+
   /** The database's time, and the last one at which a gateway that found it right has given a sign of life. */
   timeSeen (): Promise<TimeSeen> { return this.#background('time_seen', readTimeSeen) }
 
@@ -215,6 +226,9 @@ async function claimAll (session: Session, claims: readonly Claim[], write: Writ
       for (const [id, message] of await lookAtMessages(session, open.map(({ id }) => id))) outcomes.set(id, { result: { kind: 'message', message } })
       open = open.filter((claim) => !outcomes.has(idText(claim)))
       if (open.length === 0) break
+      for (const id of await movedOf(session, open)) outcomes.set(id, { result: { kind: 'moved' } })
+      open = open.filter((claim) => !outcomes.has(idText(claim)))
+      if (open.length === 0) break
       if (round === ROUNDS_MAX) throw new Error('a row came and went between every insert and the look after it')
       open = await writeOnce(session, open, write, outcomes)
     }
@@ -237,14 +251,16 @@ async function writeOnce (session: Session, claims: readonly Claim[], write: Wri
 
 async function takeAll (session: Session, orders: readonly TakeOrder[]): Promise<TakeResult[]> {
   const won = new Map((await takeClaims(session, orders)).map(({ id, attempt }) => [id, attempt]))
-  const lost = orders.map(({ claim }) => claim.id).filter((id) => !won.has(hex(id)))
+  const lost = orders.map(({ claim }) => claim).filter((claim) => !won.has(idText(claim)))
   // One that breaks must not put in doubt what was won: whoever has lost without a word looks at the row again.
-  const messages = lost.length === 0 ? NO_MESSAGES : await lookAtMessages(session, lost).catch(() => NO_MESSAGES)
+  const messages = lost.length === 0 ? NO_MESSAGES : await lookAtMessages(session, lost.map(({ id }) => id)).catch(() => NO_MESSAGES)
+  const outdated = lost.length === 0 ? [] : await outdatedOf(session, lost).catch(() => [])
   return orders.map(({ claim }): TakeResult => {
     const attempt = won.get(idText(claim))
     if (attempt !== undefined) return { kind: 'won', attempt }
     const message = messages.get(idText(claim))
-    return message === undefined ? { kind: 'lost' } : { kind: 'message', message }
+    if (message !== undefined) return { kind: 'message', message }
+    return { kind: outdated.includes(claim) ? 'moved' : 'lost' }
   })
 }
 

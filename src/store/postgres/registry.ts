@@ -29,8 +29,8 @@ const REGISTER = write('register', (schema) => `with gone as (
   delete from ${schema}.gateway_routes r using ${schema}.gateways g
    where g.id = r.gateway and (g.seen_at < statement_timestamp() - interval '${LONG_GONE_MS} ms' or (r.gateway = $1 and r.route <> all ($3::text[])))
 ), lives as (
-  insert into ${schema}.gateways as g (id, instance, beat, seen_at) values ($1, $2, 0, clock_timestamp())
-  on conflict (id) do update set seen_at = clock_timestamp()
+  insert into ${schema}.gateways as g (id, instance, beat, seen_at, schemes) values ($1, $2, 0, clock_timestamp(), $6::text[])
+  on conflict (id) do update set seen_at = clock_timestamp(), schemes = excluded.schemes
 )
 insert into ${schema}.gateway_routes as r (gateway, route, executes, policy)
 select $1, w.route, w.executes, w.policy::jsonb from unnest($3::text[], $4::bool[], $5::text[]) as w (route, executes, policy)
@@ -96,8 +96,8 @@ export class PostgresRegistry implements Registry {
   }
 }
 
-async function registerOnce (session: Session, { gateway, instance, routes, barrierMs }: Registering): Promise<void> {
-  const values: Values = [gateway, instance, texts(routes.map(({ route }) => route)), booleans(routes.map(({ executes }) => executes)), texts(routes.map(({ policy }) => JSON.stringify(policy)))]
+async function registerOnce (session: Session, { gateway, instance, schemes, routes, barrierMs }: Registering): Promise<void> {
+  const values: Values = [gateway, instance, texts(routes.map(({ route }) => route)), booleans(routes.map(({ executes }) => executes)), texts(routes.map(({ policy }) => JSON.stringify(policy))), texts(schemes)]
   await session.run(BEGIN, [])
   await session.run(LIMIT, [barrierMs === null ? session.lockTimeout : `${barrierMs}ms`])
   if (barrierMs !== null) await session.run(BARRIER, [])

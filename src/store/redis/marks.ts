@@ -1,11 +1,17 @@
 /**
  * Marks of mode drop in Redis, one round trip each: a key for each event, or bitmaps of a fixed size. What Redis loses (a
  * failover, an eviction, a flush) goes through once more. No lock of a record is ever one of these keys.
+ *
+ * Redis does not know which scheme claims, and the two keys that an event has while schemes change are in two slots of a cluster.
+ * So the key under the earlier id decides, which gateways of both schemes write: who marks by the greater leaves a note there
+ * first, which goes only where no mark stands that lives, and then marks under its own id. Who marks by the lesser finds the
+ * note, and is told that it has moved. A crash in between leaves a note that ends by itself, and that a retry finds in its way
+ * no more than others by the same scheme do. It stands as long as the mark for which it was left.
  */
 import { geometryOf, placesOf } from '../../core/bloom.ts'
 import type { Geometry } from '../../core/bloom.ts'
 import { StoreUnavailable } from '../../errors.ts'
-import type { MarkResult, MarkStore } from '../../ports.ts'
+import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports.ts'
 import type { FilterPlan } from '../marks.ts'
 import { whole } from './batches.ts'
 import type { Calling } from './batches.ts'
@@ -14,16 +20,46 @@ import type { Way } from './way.ts'
 /** What of the way a mark takes. */
 export type MarkWay = Pick<Way, 'call' | 'available'>
 
-/** KEYS[1] the mark. ARGV: its kind (R running, D done), token, milliseconds to live. 0: mine; 1: somebody's, running; 2: done. */
+/**
+ * KEYS[1] the mark. ARGV: its kind (R running, D done), token, milliseconds to live, the number of its scheme, and `look` if
+ * nothing may be begun here. 0: mine; 1: somebody's, running; 2: done; 3: moved, by a note (M, and the number of the scheme that
+ * left it) or because nothing was begun. A note of the mark's own scheme, or of one before it, is about others.
+ */
 const MARK = `
-local value = redis.call('SET', KEYS[1], ARGV[1] .. ARGV[2], 'PX', ARGV[3], 'NX', 'GET')
-if not value then return 0 end
+local value
+if ARGV[5] == 'look' then
+  value = redis.call('GET', KEYS[1])
+else
+  value = redis.call('SET', KEYS[1], ARGV[1] .. ARGV[2], 'PX', ARGV[3], 'NX', 'GET')
+  if not value then return 0 end
+end
+if not value then return 3 end
+if string.sub(value, 1, 1) == 'M' then
+  if ARGV[5] == 'look' or tonumber(string.sub(value, 2)) > tonumber(ARGV[4]) then return 3 end
+  redis.call('SET', KEYS[1], ARGV[1] .. ARGV[2], 'PX', ARGV[3])
+  return 0
+end
 if string.sub(value, 2) == ARGV[2] then
   if string.sub(value, 1, 1) == 'R' then redis.call('SET', KEYS[1], ARGV[1] .. ARGV[2], 'PX', ARGV[3]) end
   return 0
 end
 if string.sub(value, 1, 1) == 'D' then return 2 end
 return 1
+`
+
+/** KEYS[1] the mark under the earlier id. ARGV: the number of the scheme, milliseconds to live. 0: a mark stands there that lives. */
+const NOTE = `
+local value = redis.call('SET', KEYS[1], 'M' .. ARGV[1], 'PX', ARGV[2], 'NX', 'GET')
+if not value then return 1 end
+if string.sub(value, 1, 1) ~= 'M' then return 0 end
+if tonumber(string.sub(value, 2)) < tonumber(ARGV[1]) then redis.call('SET', KEYS[1], 'M' .. ARGV[1], 'KEEPTTL') end
+redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT')
+return 1
+`
+
+const STANDS = `
+local value = redis.call('GET', KEYS[1])
+return value and string.sub(value, 1, 1) ~= 'M' and 1 or 0
 `
 
 const DONE = `
@@ -40,8 +76,10 @@ return 1
 
 /**
  * KEYS two bitmaps: of this window and the one before, in turn. ARGV[1] the window in milliseconds, [2] look, claim (set what is
- * new) or add, then the places. Time is this server's, one for the whole script. A bitmap ends a millisecond before the window
- * that would take it up again begins, so that it begins empty. 1: all of them were set, in one of the two.
+ * new) or add, [3] how many places the id has, then these, then those of the earlier id, if there is one. Time is this server's,
+ * one for the whole script. A bitmap ends a millisecond before the window that would take it up again begins, so that it begins
+ * empty. 1: all of the id's were set, in one of the two; 2: not these, but the earlier id's. What is set is set for both: a
+ * gateway that knows the earlier one alone finds it done.
  */
 const FILTER = `
 local time = redis.call('TIME')
@@ -49,18 +87,24 @@ local window = tonumber(ARGV[1])
 local number = math.floor((tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)) / window)
 local current = KEYS[number % 2 + 1]
 local previous = KEYS[(number + 1) % 2 + 1]
-local function has (key)
-  for at = 3, #ARGV do
+local last = 3 + tonumber(ARGV[3])
+local function has (key, from, to)
+  for at = from, to do
     if redis.call('GETBIT', key, ARGV[at]) == 0 then return false end
   end
-  return true
+  return from <= to
 end
-local seen = has(current) or has(previous)
-if ARGV[2] == 'add' or (ARGV[2] == 'claim' and not seen) then
-  for at = 3, #ARGV do redis.call('SETBIT', current, ARGV[at], 1) end
+local seen = 0
+if has(current, 4, last) or has(previous, 4, last) then
+  seen = 1
+elseif has(current, last + 1, #ARGV) or has(previous, last + 1, #ARGV) then
+  seen = 2
+end
+if ARGV[2] == 'add' or (ARGV[2] == 'claim' and seen == 0) then
+  for at = 4, #ARGV do redis.call('SETBIT', current, ARGV[at], 1) end
   redis.call('PEXPIREAT', current, string.format('%.0f', (number + 2) * window - 1))
 end
-return seen and 1 or 0
+return seen
 `
 
 async function ask (way: MarkWay, calling: Calling): Promise<number> {
@@ -80,18 +124,30 @@ export class RedisMarks implements MarkStore {
     this.#prefix = prefix
   }
 
-  async mark (id: Buffer, token: Buffer, as: 'running' | 'done', keepMs: number): Promise<MarkResult> {
-    const found = await this.#ask('mark', id, MARK, [as === 'done' ? 'D' : 'R', token, whole(keepMs)])
-    return found === 0 ? 'marked' : found === 1 ? 'running' : 'done'
+  async mark ({ id, scheme, earlierId, token, as, keepMs }: Marking): Promise<MarkResult> {
+    const isFree = earlierId === null || await this.#note(earlierId, scheme, keepMs)
+    const found = await this.#ask('mark', id, MARK, [as === 'done' ? 'D' : 'R', token, whole(keepMs), scheme, isFree ? '' : 'look'])
+    return found === 0 ? 'marked' : found === 1 ? 'running' : found === 2 ? 'done' : 'moved'
   }
 
-  async done (id: Buffer, token: Buffer, keepMs: number): Promise<void> {
+  async stands (id: Buffer): Promise<boolean> {
+    return await this.#ask('mark_look', id, STANDS, []) === 1
+  }
+
+  async done ({ id, scheme, earlierId, token, keepMs }: MarkEnding): Promise<void> {
     await this.#ask('mark_done', id, DONE, [token, whole(keepMs)])
+    // Else it would end with what ran. What stands there instead by now is as true.
+    if (earlierId !== null) await this.#note(earlierId, scheme, keepMs)
   }
 
   async remove (id: Buffer, token: Buffer): Promise<boolean> {
     await this.#ask('mark_remove', id, REMOVE, [token])
     return true
+  }
+
+  /** false: a mark that lives stands there, of a gateway that knows the earlier scheme alone. */
+  async #note (earlierId: Buffer, scheme: number, keepMs: number): Promise<boolean> {
+    return await this.#ask('mark_note', earlierId, NOTE, [scheme, whole(keepMs)]) === 1
   }
 
   #ask (operation: string, id: Buffer, script: string, values: Calling['values']): Promise<number> {
@@ -117,18 +173,25 @@ export class RedisFilter implements MarkStore {
     this.#keys = [`${name}:0`, `${name}:1`]
   }
 
-  async mark (id: Buffer, _token: Buffer, as: 'running' | 'done'): Promise<MarkResult> {
-    return await this.#ask('bloom_mark', id, as === 'done' ? 'claim' : 'look') === 1 ? 'done' : 'marked'
+  async mark ({ id, earlierId, as }: Pick<Marking, 'id' | 'earlierId' | 'as'>): Promise<MarkResult> {
+    const found = await this.#ask('bloom_mark', id, earlierId, as === 'done' ? 'claim' : 'look')
+    return found === 0 ? 'marked' : found === 1 ? 'done' : 'moved'
   }
 
-  async done (id: Buffer): Promise<void> {
-    await this.#ask('bloom_done', id, 'add')
+  async stands (id: Buffer): Promise<boolean> {
+    return await this.#ask('bloom_look', id, null, 'look') === 1
+  }
+
+  async done ({ id, earlierId }: Pick<MarkEnding, 'id' | 'earlierId'>): Promise<void> {
+    await this.#ask('bloom_done', id, earlierId, 'add')
   }
 
   async remove (): Promise<boolean> { return false }
 
-  #ask (operation: string, id: Buffer, how: 'look' | 'claim' | 'add'): Promise<number> {
+  #ask (operation: string, id: Buffer, earlierId: Buffer | null, how: 'look' | 'claim' | 'add'): Promise<number> {
     const [key] = this.#keys
-    return ask(this.#way, { operation, key, keys: this.#keys, script: FILTER, values: [this.#windowMs, how, ...placesOf(id, this.#geometry)] })
+    const places = placesOf(id, this.#geometry)
+    const earlier = earlierId === null ? [] : placesOf(earlierId, this.#geometry)
+    return ask(this.#way, { operation, key, keys: this.#keys, script: FILTER, values: [this.#windowMs, how, places.length, ...places, ...earlier] })
   }
 }

@@ -18,11 +18,12 @@ export function beatIn (connection: DatabaseSync, { aheadMs, time }: SignOfLife,
     connection.prepare(`update clock set ahead_ms = 0, ahead_until = null
  where ahead_ms > 0 and ? <= ahead_after and (? > ahead_since or ? < ahead_since)`).run(Math.floor(trusted.sinceMs), Math.floor(trusted.judgedMs), now)
   }
-  const row = connection.prepare(`select i.generation, c.confirmations, c.confirmed_at, c.ahead_after, case when c.ahead_until > ? then c.ahead_ms else 0 end as ahead_ms
+  const row = connection.prepare(`select i.generation, i.scheme, c.confirmations, c.confirmed_at, c.ahead_after, case when c.ahead_until > ? then c.ahead_ms else 0 end as ahead_ms
   from installation i cross join clock c`).get(now)
   return {
     nowMs,
     generation: Number(row?.generation),
+    scheme: Number(row?.scheme),
     aheadMs: Number(row?.ahead_ms),
     confirmations: Number(row?.confirmations),
     confirmedMs: row?.confirmed_at == null ? null : Number(row.confirmed_at),

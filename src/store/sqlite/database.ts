@@ -4,6 +4,7 @@
  * worker (worker.ts); never on the main thread of a gateway, where a commit would hold up every other request.
  */
 import { DatabaseSync } from 'node:sqlite'
+import { FIRST_NAME } from '../../core/schemes.ts'
 import { Ledger } from '../ledger.ts'
 import { refuseEarlier } from '../time-seen.ts'
 import { beatIn, beginGeneration, timeSeenIn } from './beat.ts'
@@ -11,6 +12,7 @@ import { Faulted, faultOf, startFaultOf } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
 import { MarkTable } from './marks.ts'
+import { chooseScheme, endEarlierSchemeIn, lostAlgorithmsIn, mayBeLostIn, schemesIn } from './scheme-rows.ts'
 import { SqliteTable } from './table.ts'
 import type { Call, InboxCall, WorkerStart } from './wire.ts'
 import type { Token } from '../../core/record.ts'
@@ -21,7 +23,7 @@ const BUSY_TIMEOUT_MS = 2_000
 /** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
 const WAL_BYTES_MAX = 64 * 1024 * 1024
 
-const READS: ReadonlySet<Call['op']> = new Set(['look', 'unresolved', 'list', 'messageLook', 'messageDue', 'messageDepths', 'messageList'])
+const READS: ReadonlySet<Call['op']> = new Set(['look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'unresolved', 'list', 'markStands', 'messageLook', 'messageDue', 'messageDepths', 'messageList'])
 
 export class Database {
   readonly installation: string
@@ -36,15 +38,16 @@ export class Database {
   readonly #inbox: InboxTable
 
   /** Throws Faulted with a start fault: one sentence. */
-  constructor ({ file, nowMs, exclusive }: WorkerStart) {
+  constructor ({ file, nowMs, exclusive, scheme = FIRST_NAME }: WorkerStart) {
     try {
       this.connection = connect(file, nowMs)
       if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
       this.#table = new SqliteTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
-      this.#ledger = new Ledger(this.#table, (id, now) => this.#inbox.look(id, now))
+      this.#ledger = new Ledger(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
       this.#marks = new MarkTable(this.connection)
       this.installation = installationOf(this.connection)
+      if (exclusive) chooseScheme(this.connection, scheme, nowMs)
       const { lapsed, recovered } = exclusive ? this.#endTheDead(nowMs) : NOBODY
       this.lapsedAtStart = lapsed
       this.recoveredAtStart = recovered
@@ -96,6 +99,10 @@ export class Database {
       case 'take': return this.#ledger.take(call.seen, call.claim, call.mayRetry, nowMs)
       case 'confirm': return this.#ledger.confirm(call.claim, nowMs)
       case 'look': return this.#ledger.look(call.id, nowMs)
+      case 'schemes': return schemesIn(this.connection, nowMs)
+      case 'endEarlierScheme': return endEarlierSchemeIn(this.connection, nowMs)
+      case 'lostAlgorithms': return lostAlgorithmsIn(this.connection, call.lost, call.route)
+      case 'mayBeLost': return mayBeLostIn(this.connection, call.question)
       case 'renew': return this.#ledger.renew(call.tokens, nowMs)
       case 'settle': return this.#ledger.settle(call.settlement, nowMs)
       case 'settleLost': return this.#ledger.settleLost(call.settlement, call.claim, call.ageMs, nowMs)
@@ -109,7 +116,8 @@ export class Database {
       case 'expire': return this.#expire(call.token, call.audit, nowMs)
       case 'beat': return beatIn(this.connection, call.sign, nowMs)
       case 'mark': return this.#marks.mark(call, nowMs)
-      case 'markDone': return this.#marks.put({ ...call, done: true }, nowMs)
+      case 'markStands': return this.#marks.stands(call, nowMs)
+      case 'markDone': return this.#marks.end(call, nowMs)
       case 'markRemove': return this.#marks.remove(call)
       case 'markSweep': return this.#marks.sweep(call.limit, nowMs)
       default: return this.#performInbox(call, nowMs)

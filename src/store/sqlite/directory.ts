@@ -20,16 +20,21 @@ const DIRECTORY_MODE = 0o700
 
 /** `exclusive`: make the directory and hold it, as a gateway does. Else it must be there already. Throws StartError. */
 export function openDirectory (dataDir: string, exclusive: boolean): Directory {
-  const file = join(dataDir, 'onceway.db')
+  const file = databaseFile(dataDir)
   if (exclusive) {
-    make(dataDir)
+    makeDirectory(dataDir)
     return { file, release: hold(dataDir) }
   }
   if (!existsSync(file)) throw new StartError(`There is no database in ${dataDir}: start \`onceway serve\` there first, or give its directory with --data-dir.`)
   return { file, release: () => {} }
 }
 
-function make (dataDir: string): void {
+export function databaseFile (dataDir: string): string {
+  return join(dataDir, 'onceway.db')
+}
+
+/** @throws StartError */
+function makeDirectory (dataDir: string): void {
   try {
     makeAll(resolve(dataDir))
   } catch (error) {

@@ -9,6 +9,7 @@ import type { AcceptResult, HeldMessage, MessageAudit, MessageFilter, Recovered,
 import { columnsOfFate, errorOfRetried, UNDECODABLE } from '../message-fate.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { fitting } from '../message-room.ts'
+import { wantedOf } from './filter.ts'
 import type { Arrival } from './wire.ts'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 
@@ -18,7 +19,7 @@ const find = 'select * from messages where id = ?'
 
 const NEW = [
   'id', 'attempt', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes', 'fp_alg', 'fingerprint', 'scope_hash',
-  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body'
+  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body', 'scheme'
 ] as const
 
 /** Its number is the greatest there is, and one: after all that stand there. */
@@ -29,6 +30,10 @@ const isRecorded = 'select 1 from records where id = ? and (expires_at is null o
 const isClaimed = 'select 1 from records where id = ? and state = \'claimed\' and owner = ? and attempt = ?'
 
 const forget = 'delete from messages where id = ?'
+
+const forgetRecord = 'delete from records where id = ?'
+
+const claims = 'select scheme from installation'
 
 const isBehind = 'select 1 from messages where group_id = ? and blocks limit 1'
 
@@ -110,19 +115,21 @@ export class InboxTable {
   accept (arrival: Arrival, nowMs: number): AcceptResult {
     const found = this.#standing(arrival.id, nowMs)
     if (found !== null) return { kind: 'seen', message: detailOf(found) }
-    if (this.#isRecorded(arrival, nowMs)) return { kind: 'recorded' }
+    const refused = this.#refusal(arrival, nowMs)
+    if (refused !== null) return { kind: refused }
     this.#put(arrival, nowMs)
     return { kind: 'accepted' }
   }
 
   acceptAll (arrivals: readonly Arrival[], nowMs: number): AcceptResult[] {
     const standing = arrivals.map(({ id }) => this.#standing(id, nowMs))
-    const recorded = arrivals.map((arrival, index) => standing[index] === null && this.#isRecorded(arrival, nowMs))
-    const isNone = recorded.includes(true) || standing.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
+    const refused = arrivals.map((arrival, index) => standing[index] === null ? this.#refusal(arrival, nowMs) : null)
+    const isNone = refused.some(why => why !== null) || standing.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
     return arrivals.map((arrival, index): AcceptResult => {
       const found = standing[index] ?? null
       if (found !== null) return { kind: 'seen', message: detailOf(found) }
-      if (recorded[index] === true) return { kind: 'recorded' }
+      const why = refused[index] ?? null
+      if (why !== null) return { kind: why }
       if (!isNone) this.#put(arrival, nowMs)
       return { kind: 'accepted' }
     })
@@ -201,6 +208,14 @@ export class InboxTable {
     })
   }
 
+  /** What is past under this id makes room. */
+  forget (id: Buffer, nowMs: number): void {
+    const past = this.#prepare(find).get(id)
+    if (past === undefined) return
+    this.#prepare(forget).run(id)
+    this.#call(past.group_id, nowMs)
+  }
+
   sweep (limit: number, nowMs: number): number {
     this.#prepare(putOff).run(nowMs, this.#over(nowMs))
     const swept = this.#prepare(sweep).all(this.#over(nowMs), limit)
@@ -219,21 +234,34 @@ export class InboxTable {
     return found === undefined || isPast(found, this.#over(nowMs)) ? null : found
   }
 
+  /** Of one that no message stands in the way of. */
+  #refusal (arrival: Arrival, nowMs: number): 'recorded' | 'moved' | null {
+    if (this.#isRecorded(arrival, nowMs)) return 'recorded'
+    return this.#isMoved(arrival, nowMs) ? 'moved' : null
+  }
+
   #isRecorded ({ id, underClaim }: Arrival, nowMs: number): boolean {
     if (underClaim !== undefined) return this.#prepare(isClaimed).get(id, underClaim.owner, underClaim.attempt) === undefined
     return this.#prepare(isRecorded).get(id, this.#over(nowMs)) !== undefined
   }
 
-  #put ({ id, underClaim, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
-    const past = this.#prepare(find).get(id)
-    if (past !== undefined) {
-      this.#prepare(forget).run(id)
-      this.#call(past.group_id, nowMs)
+  /** As a claim is (ledger.ts). */
+  #isMoved ({ scheme, earlierId, underClaim }: Arrival, nowMs: number): boolean {
+    if (underClaim !== undefined) return false
+    if (scheme !== this.#prepare(claims).get()?.scheme) return true
+    return earlierId !== null && (this.#prepare(isRecorded).get(earlierId, this.#over(nowMs)) !== undefined || this.#standing(earlierId, nowMs) !== null)
+  }
+
+  #put ({ id, scheme, earlierId, underClaim, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
+    this.forget(id, nowMs)
+    if (earlierId !== null && underClaim === undefined) {
+      this.forget(earlierId, nowMs)
+      this.#prepare(forgetRecord).run(earlierId)
     }
     const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs
     this.#prepare(insert).run(
       id, (underClaim?.attempt ?? 1) - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0, Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
-      method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body
+      method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body, scheme
     )
   }
 
@@ -285,12 +313,12 @@ export class InboxTable {
     return chosen.map(({ id }) => detailOf(this.#prepare(find).get(id as Uint8Array) as Columns))
   }
 
-  #matching ({ id, keyHash, route, state, olderMs, limit }: MessageFilter, nowMs: number, states?: readonly string[]): Columns[] {
-    const wanted = Object.entries({ id, key_hash: keyHash, route, state }).filter((entry): entry is [string, Buffer | string] => entry[1] !== undefined)
-    const conditions = [`(expires_at is null or expires_at > ? or ${STOPS_ITS_GROUP})`, 'received_at <= ?', ...wanted.map(([column]) => `${column} = ?`), ...states === undefined ? [] : ['state in (select value from json_each(?))']]
+  #matching ({ olderMs, limit, ...filter }: MessageFilter, nowMs: number, states?: readonly string[]): Columns[] {
+    const wanted = wantedOf(filter)
+    const conditions = [`(expires_at is null or expires_at > ? or ${STOPS_ITS_GROUP})`, 'received_at <= ?', ...wanted.conditions, ...states === undefined ? [] : ['state in (select value from json_each(?))']]
     // Of any age is also what was accepted before the clock was put back.
     const until = olderMs === undefined ? Number.MAX_SAFE_INTEGER : nowMs - olderMs
-    const values: SQLInputValue[] = [this.#over(nowMs), until, ...wanted.map(([, value]) => value), ...states === undefined ? [] : [JSON.stringify(states)]]
+    const values: SQLInputValue[] = [this.#over(nowMs), until, ...wanted.values, ...states === undefined ? [] : [JSON.stringify(states)]]
     return this.#prepare(`select * from messages where ${conditions.join(' and ')} order by number limit ?`).all(...values, limit)
   }
 

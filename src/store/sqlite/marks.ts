@@ -1,6 +1,7 @@
 /** Marks of mode drop in the embedded store: the table as the worker has it, and the port as the gateway's thread does. */
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { MarkResult, MarkStore } from '../../ports.ts'
+import type { DatabaseSync, SQLOutputValue, StatementSync } from 'node:sqlite'
+import type { Identity } from '../../core/identity.ts'
+import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports.ts'
 import type { MarkCall } from './wire.ts'
 
 type MarkOf<Op extends MarkCall['op']> = Extract<MarkCall, { readonly op: Op }>
@@ -14,25 +15,35 @@ export class MarkTable {
   readonly #remove: StatementSync
   readonly #sweep: StatementSync
   readonly #free: StatementSync
+  readonly #forget: StatementSync
+  readonly #scheme: StatementSync
 
   constructor (connection: DatabaseSync) {
     this.#find = connection.prepare('select token, done from marks where id = ? and expires_at > ?')
-    this.#put = connection.prepare('insert or replace into marks (id, token, done, expires_at) values (?, ?, ?, ?)')
+    this.#put = connection.prepare('insert or replace into marks (id, token, done, expires_at, scheme) values (?, ?, ?, ?, ?)')
     this.#remove = connection.prepare('delete from marks where id = ? and token = ?')
     this.#sweep = connection.prepare('delete from marks where id in (select id from marks where expires_at <= ? order by expires_at limit ?)')
     this.#free = connection.prepare('delete from marks where done = 0')
+    this.#forget = connection.prepare('delete from marks where id = ?')
+    this.#scheme = connection.prepare('select scheme from installation')
   }
 
   mark (call: MarkOf<'mark'>, nowMs: number): MarkResult {
-    const found = this.#find.get(call.id, Math.min(nowMs, this.believedMs))
+    const found = this.#standing(call.id, nowMs)
     const mine = found !== undefined && call.token.equals(found.token as Uint8Array)
     if (found !== undefined && !mine) return found.done === 1 ? 'done' : 'running'
-    if (found?.done !== 1) this.put(call, nowMs)
+    if (found === undefined && this.#isMoved(call, nowMs)) return 'moved'
+    if (call.earlierId !== null && found === undefined) this.#forget.run(call.earlierId)
+    if (found?.done !== 1) this.#write(call, call.done, nowMs)
     return 'marked'
   }
 
-  put ({ id, token, done, keepMs }: Omit<MarkOf<'mark'>, 'op'>, nowMs: number): null {
-    this.#put.run(id, token, done ? 1 : 0, nowMs + Math.round(keepMs))
+  stands ({ id }: MarkOf<'markStands'>, nowMs: number): boolean {
+    return this.#standing(id, nowMs) !== undefined
+  }
+
+  end (call: MarkOf<'markDone'>, nowMs: number): null {
+    this.#write(call, true, nowMs)
     return null
   }
 
@@ -45,6 +56,19 @@ export class MarkTable {
     return Number(this.#sweep.run(Math.min(nowMs, this.believedMs), limit).changes)
   }
 
+  #standing (id: Buffer, nowMs: number): Record<string, SQLOutputValue> | undefined {
+    return this.#find.get(id, Math.min(nowMs, this.believedMs))
+  }
+
+  /** Another scheme claims, or a mark that lives stands under the earlier id. */
+  #isMoved ({ scheme, earlierId }: Identity, nowMs: number): boolean {
+    return scheme !== this.#scheme.get()?.scheme || (earlierId !== null && this.#standing(earlierId, nowMs) !== undefined)
+  }
+
+  #write ({ id, scheme, token, keepMs }: MarkEnding, done: boolean, nowMs: number): void {
+    this.#put.run(id, token, done ? 1 : 0, nowMs + Math.round(keepMs), scheme)
+  }
+
   /** No other gateway lives here: whoever forwarded these is dead, and their senders' retries go through. */
   freeTheDead (): void {
     this.#free.run()
@@ -53,6 +77,7 @@ export class MarkTable {
 
 export interface MarkLanes {
   readonly mark: (call: MarkOf<'mark'>) => Promise<MarkResult>
+  readonly stands: (call: MarkOf<'markStands'>) => Promise<boolean>
   readonly end: (call: MarkOf<'markDone' | 'markRemove'>) => Promise<null>
   readonly sweep: (limit: number) => Promise<number>
 }
@@ -67,12 +92,16 @@ export class SqliteMarks implements MarkStore {
     this.sweep = lanes.sweep
   }
 
-  mark (id: Buffer, token: Buffer, as: 'running' | 'done', keepMs: number): Promise<MarkResult> {
-    return this.#lanes.mark({ op: 'mark', id, token, done: as === 'done', keepMs })
+  mark ({ as, ...marking }: Marking): Promise<MarkResult> {
+    return this.#lanes.mark({ op: 'mark', ...marking, done: as === 'done' })
   }
 
-  async done (id: Buffer, token: Buffer, keepMs: number): Promise<void> {
-    await this.#lanes.end({ op: 'markDone', id, token, keepMs })
+  stands (id: Buffer): Promise<boolean> {
+    return this.#lanes.stands({ op: 'markStands', id })
+  }
+
+  async done (ending: MarkEnding): Promise<void> {
+    await this.#lanes.end({ op: 'markDone', ...ending })
   }
 
   async remove (id: Buffer, token: Buffer): Promise<boolean> {

@@ -4,6 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { StartError } from '../../errors.ts'
+import { leaveOpen, SCHEMES_MIGRATION } from './scheme-rows.ts'
 import type { DatabaseSync } from 'node:sqlite'
 
 export interface Migration {
@@ -18,7 +19,8 @@ export interface Migration {
 export function migrate (database: DatabaseSync, file: string, nowMs: number, migrations: readonly Migration[] = readMigrations()): void {
   database.exec('create table if not exists migrations (number integer primary key, name text not null, applied_at integer not null, compatible_from integer not null) strict')
   refuseNewer(database, file, migrations.at(-1)?.number ?? 0)
-  for (const migration of migrations) apply(database, migration, nowMs)
+  const fresh = database.prepare('select 1 from migrations').get() === undefined
+  for (const migration of migrations) apply(database, migration, fresh, nowMs)
 }
 
 /** In the order of their numbers. Works from src/ and from dist/: both lie one below the package's root. */
@@ -39,11 +41,12 @@ function refuseNewer (database: DatabaseSync, file: string, newest: number): voi
 }
 
 /** Looks again under the write lock: another process may have been first. */
-function apply (database: DatabaseSync, { number, name, compatibleFrom, text }: Migration, nowMs: number): void {
+function apply (database: DatabaseSync, { number, name, compatibleFrom, text }: Migration, fresh: boolean, nowMs: number): void {
   database.exec('begin immediate')
   try {
     if (database.prepare('select 1 from migrations where number = ?').get(number) === undefined) {
       database.exec(text)
+      if (fresh && number === SCHEMES_MIGRATION) leaveOpen(database)
       database.prepare('insert into migrations (number, name, applied_at, compatible_from) values (?, ?, ?, ?)').run(number, name, nowMs, compatibleFrom)
     }
     database.exec('commit')

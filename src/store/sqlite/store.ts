@@ -21,10 +21,11 @@ import { openDirectory, type Directory } from './directory.ts'
 import { SqliteInbox } from './inbox.ts'
 import { openLink, type Link, type Opened } from './link.ts'
 import { SqliteMarks } from './marks.ts'
-import type { Call, MarkWrite, MessageCall } from './wire.ts'
+import type { Call, MarkLook, MarkWrite, MessageCall } from './wire.ts'
+import type { Schemes } from '../../core/schemes.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
@@ -36,6 +37,8 @@ export interface SqliteOptions {
   /** How far that clock is believed. null, or absent: as it is. */
   readonly believedMs?: () => number | null
   readonly meter?: Pick<Meter, 'store'>
+  /** The name of the scheme (core/schemes.ts) that a gateway chooses where nothing was claimed yet. Absent: the first one there was. */
+  readonly scheme?: string
 }
 
 interface ClockOfStore { readonly nowMs: () => number, readonly believedMs: () => number | null }
@@ -57,10 +60,10 @@ const SINGLE_MAX = 256
 
 /** Rejects with StartError, one sentence that says what to do. */
 export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> {
-  const { dataDir, exclusive, nowMs = Date.now, believedMs = () => null } = options
+  const { dataDir, exclusive, nowMs = Date.now, believedMs = () => null, scheme } = options
   const directory = openDirectory(dataDir, exclusive)
   try {
-    return new SqliteStore(await openLink({ file: directory.file, nowMs: nowMs(), exclusive }), directory, { nowMs, believedMs }, options.meter)
+    return new SqliteStore(await openLink({ file: directory.file, nowMs: nowMs(), exclusive, ...(scheme === undefined ? {} : { scheme }) }), directory, { nowMs, believedMs }, options.meter)
   } catch (error) {
     directory.release()
     throw error
@@ -101,7 +104,8 @@ export class SqliteStore implements RecordStore {
     this.#looks = this.#lane('looks', call => call.id)
     const marks = this.#lane<MarkWrite>('marks', call => call.id)
     const endings = this.#lane<MarkWrite>('ends of marks', call => call.id)
-    this.marks = new SqliteMarks({ mark: call => this.#combined<MarkWrite, MarkResult>(marks, call), end: call => this.#combined<MarkWrite, null>(endings, call), sweep: limit => this.#single({ op: 'markSweep', limit }) })
+    const marksLooks = this.#lane<MarkLook>('looks at marks', call => call.id)
+    this.marks = new SqliteMarks({ mark: call => this.#combined<MarkWrite, MarkResult>(marks, call), stands: call => this.#combined<MarkLook, boolean>(marksLooks, call), end: call => this.#combined<MarkWrite, null>(endings, call), sweep: limit => this.#single({ op: 'markSweep', limit }) })
     const accepts = this.#lane<MessageCall<'messageAccept'>>('acceptances', ({ message }) => message.id, ({ message }) => message.body.length)
     const looks = this.#lane<MessageCall<'messageLook'>>('looks at messages', call => call.id)
     const settles = this.#lane<MessageCall<'messageSettle'>>('settles of messages', ({ token }) => token.id, ({ fate }) => fate.answer?.length ?? 0)
@@ -125,6 +129,22 @@ export class SqliteStore implements RecordStore {
 
   look (id: Buffer): Promise<Row | null> {
     return this.#combined(this.#looks, { op: 'look', id })
+  }
+
+  schemes (): Promise<Schemes> {
+    return this.#single({ op: 'schemes' })
+  }
+
+  lostAlgorithms (lost: number, route: string): Promise<number[]> {
+    return this.#single({ op: 'lostAlgorithms', lost, route })
+  }
+
+  mayBeLost (question: LostQuestion): Promise<boolean> {
+    return this.#single({ op: 'mayBeLost', question })
+  }
+
+  async endEarlierScheme (): Promise<void> {
+    await this.#single({ op: 'endEarlierScheme' })
   }
 
   settle (settlement: Settlement): Promise<SettleResult> {

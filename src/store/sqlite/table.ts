@@ -5,6 +5,7 @@
 import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason } from '../../core/record.ts'
 import type { SettledBy, Stored } from '../../core/stored.ts'
 import type { ProbeOrder, RecordFilter, Swept, Unresolved } from '../../ports.ts'
+import { wantedOf } from './filter.ts'
 import type { Audited, LapseRows, Table } from '../ledger.ts'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 
@@ -13,7 +14,7 @@ type Columns = Record<string, SQLOutputValue>
 const COLUMNS = [
   'id', 'state', 'owner', 'attempt', 'fp_alg', 'fingerprint', 'lease_ms', 'unknown_keep_ms', 'quarantine_ms', 'claimed_at', 'lease_until',
   'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'route', 'method', 'path', 'request_id', 'instance',
-  'key_hash', 'key_text', 'headers', 'body', 'question', 'ask_at', 'asked', 'absent_at'
+  'key_hash', 'key_text', 'headers', 'body', 'question', 'ask_at', 'asked', 'absent_at', 'scheme'
 ] as const
 
 const find = 'select * from records where id = ?'
@@ -57,6 +58,10 @@ const unresolved = 'select count(*) as count, min(settled_at) as since from reco
 const note = `
 insert into audit (at, action, who, why, record_id, route, owner, attempt, state_before, state_after)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+const remove = 'delete from records where id = ?'
+
+const scheme = 'select scheme from installation'
 
 const changedByHand = 'select 1 from audit where record_id = ? and at >= ? limit 1'
 
@@ -115,10 +120,9 @@ export class SqliteTable implements Table {
     return { count, oldestMs: since === null ? null : nowMs - since }
   }
 
-  list ({ id, keyHash, route, state, limit }: RecordFilter): Stored[] {
-    const wanted = Object.entries({ id, key_hash: keyHash, route, state }).filter((entry): entry is [string, Buffer | string] => entry[1] !== undefined)
-    const where = wanted.length === 0 ? '' : `where ${wanted.map(([column]) => `${column} = ?`).join(' and ')}`
-    const values = wanted.map(([, value]) => value)
+  list ({ limit, ...filter }: RecordFilter): Stored[] {
+    const { conditions, values } = wantedOf(filter)
+    const where = conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`
     return this.#prepare(`select * from records ${where} order by claimed_at desc limit ?`).all(...values, limit).map(storedOf)
   }
 
@@ -128,6 +132,14 @@ export class SqliteTable implements Table {
 
   note ({ atMs, action, who, why, before, after }: Audited): void {
     this.#prepare(note).run(atMs, action, who, why, before.id, before.about.route, before.owner, before.attempt, before.state, after.state)
+  }
+
+  remove (id: Buffer): void {
+    this.#prepare(remove).run(id)
+  }
+
+  scheme (): number {
+    return this.#prepare(scheme).get()?.scheme as number
   }
 
   /** Bounded by the statements above: at most sixteen of them differ by filter. */
@@ -156,7 +168,7 @@ function valuesOf (row: Stored): SQLInputValue[] {
   return [
     row.id, row.state, row.owner, row.attempt, fingerprint.alg, fingerprint.value, row.leaseMs, row.unknownKeepMs, row.quarantineMs, row.claimedAtMs, row.leaseUntilMs,
     row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, reason?.stage ?? null, reason?.code ?? null, about.route, about.method, about.path, about.requestId, about.instance,
-    about.keyHash, about.keyText, row.headers, row.body, row.question, row.askAtMs, row.asked, row.absentAtMs
+    about.keyHash, about.keyText, row.headers, row.body, row.question, row.askAtMs, row.asked, row.absentAtMs, row.scheme
   ]
 }
 
@@ -169,6 +181,7 @@ function outcomeOf (row: Stored): SQLInputValue[] {
 function storedOf (columns: Columns): Stored {
   return {
     id: bytesOf(columns.id),
+    scheme: columns.scheme as number,
     state: isState(columns.state) ? columns.state : 'undecodable',
     owner: bytesOf(columns.owner),
     attempt: columns.attempt as number,

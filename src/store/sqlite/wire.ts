@@ -8,13 +8,17 @@ import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, Seen, Settlement, Token } from '../../core/record.ts'
 import type { LapseRows } from '../ledger.ts'
 import type { FateColumns } from '../message-fate.ts'
-import type { AuditEntry, Lapsed, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Recovered, Resolution, SignOfLife, TakeMessages } from '../../ports.ts'
+import type { AuditEntry, Lapsed, LostQuestion, MarkEnding, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Recovered, Resolution, SignOfLife, TakeMessages } from '../../ports.ts'
 
 export type Call =
   | { readonly op: 'insert', readonly claim: Claim }
   | { readonly op: 'take', readonly seen: Seen, readonly claim: Claim, readonly mayRetry: boolean }
   | { readonly op: 'confirm', readonly claim: Claim }
   | { readonly op: 'look', readonly id: Buffer }
+  | { readonly op: 'schemes' }
+  | { readonly op: 'endEarlierScheme' }
+  | { readonly op: 'lostAlgorithms', readonly lost: number, readonly route: string }
+  | { readonly op: 'mayBeLost', readonly question: LostQuestion }
   | { readonly op: 'renew', readonly tokens: readonly Token[] }
   | { readonly op: 'settle', readonly settlement: Settlement }
   | { readonly op: 'settleLost', readonly settlement: Settlement, readonly claim: Claim, readonly ageMs: number }
@@ -32,12 +36,15 @@ export type Call =
 
 /** Mode drop. */
 export type MarkCall =
-  | { readonly op: 'mark', readonly id: Buffer, readonly token: Buffer, readonly done: boolean, readonly keepMs: number }
-  | { readonly op: 'markDone', readonly id: Buffer, readonly token: Buffer, readonly keepMs: number }
+  | { readonly op: 'mark', readonly done: boolean } & MarkEnding
+  | { readonly op: 'markStands', readonly id: Buffer }
+  | { readonly op: 'markDone' } & MarkEnding
   | { readonly op: 'markRemove', readonly id: Buffer, readonly token: Buffer }
   | { readonly op: 'markSweep', readonly limit: number }
 
-export type MarkWrite = Exclude<MarkCall, { readonly op: 'markSweep' }>
+export type MarkLook = Extract<MarkCall, { readonly op: 'markStands' }>
+
+export type MarkWrite = Extract<MarkCall, { readonly op: 'mark' | 'markDone' | 'markRemove' }>
 
 /** A message as its row has it: what can be refused for its content was encoded before a batch fails with it. */
 export interface Arrival extends Omit<NewMessage, 'request'> {
@@ -90,6 +97,8 @@ export interface WorkerStart {
   readonly nowMs: number
   /** The only process: whoever claimed before is dead. */
   readonly exclusive: boolean
+  /** The name of the scheme that the only process chooses where nobody has chosen one yet. Absent: that of older databases. */
+  readonly scheme?: string
 }
 
 /** A copy in which every small Buffer owns its memory; what to transfer is added to `transfer`. Never takes a caller's memory. */

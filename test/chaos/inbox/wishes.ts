@@ -7,6 +7,7 @@ import { recordId } from '../../../src/core/identity.ts'
 import { pairs } from '../../../src/core/lines.ts'
 import type { RawHeaders } from '../../../src/core/record.ts'
 import { scopeOf } from '../../../src/core/scope.ts'
+import { callerWith, SECOND_RULES } from '../../harness/caller.ts'
 import type { InboxRoute } from './routes.ts'
 
 /** One message, as it must be. */
@@ -74,7 +75,7 @@ export function wishOf ({ route, items, scope, poison, isOther }: Draft): Wish {
 }
 
 function recordOf (route: string, scope: string, key: string): string {
-  const found = scopeOf({ rawHeaders: ['Authorization', scope], clientCertificate: false }, { kind: 'credential', anonymous: false, cookies: 'refuse' }, null)
+  const found = scopeOf(callerWith(['Authorization', scope]), { kind: 'credential', anonymous: false, cookies: 'refuse' }, null, SECOND_RULES)
   if (found.kind !== 'scope') throw new Error(found.detail)
   return recordId(route, found.scope, key).toString('base64url')
 }

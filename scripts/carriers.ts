@@ -1,0 +1,25 @@
+/** The table of carriers (src/core/carriers.ts) as docs/identity.md shows it. */
+import { CARRIERS } from '../src/core/carriers.ts'
+import type { CarrierClass } from '../src/core/carriers.ts'
+
+const BEGIN = '<!-- carriers: npm run generate -->'
+const END = '<!-- /carriers -->'
+
+const CLASSES: ReadonlyArray<readonly [of: CarrierClass, title: string, text: string]> = [
+  ['stable', 'Stable carriers', 'The same on every retry of one caller. All that are present make the scope together; one on two lines is refused.'],
+  ['selector', 'Selectors', 'Choose the account, tenant or user that a request is for. They count wherever they are present, and name nobody by themselves.'],
+  ['rotating', 'Rotating carriers', 'May differ between two retries of one caller. Beside a stable carrier they are left out; alone they get `scope-missing`.']
+]
+
+/** The page with the table between its marks. */
+export function withCarriers (page: string): string {
+  const [before, after] = [page.indexOf(BEGIN), page.indexOf(END)]
+  if (before < 0 || after < before) throw new Error('docs/identity.md has lost the marks between which its table stands')
+  return `${page.slice(0, before + BEGIN.length)}\n\n${CLASSES.map(section).join('\n\n')}\n\n${page.slice(after)}`
+}
+
+function section ([of, title, text]: typeof CLASSES[number]): string {
+  const groups = Map.groupBy(CARRIERS.filter(carrier => carrier.class === of), ({ what }) => what)
+  const rows = Array.from(groups, ([what, carriers]) => `| ${what} | ${carriers.map(({ name }) => `\`${name}\``).join(' ')} |`)
+  return [`**${title}.** ${text}`, '', '| what | headers |', '|---|---|', ...rows].join('\n')
+}

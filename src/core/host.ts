@@ -1,0 +1,25 @@
+/** A Host, read in two ways: as one of several applications, and as what was asked of the one. Both without case and final dot. */
+
+/** 80 and 443: the gateway cannot know which of the two schemes the client used in front of what ends its TLS. */
+const DEFAULT_PORT = /:(?:80|443)?$/
+
+/** The application's: with its port, but for the one that its scheme has by itself. */
+export function plainHost (host: string): string {
+  const name = host.trim().toLowerCase().replace(DEFAULT_PORT, '')
+  const port = /:[0-9]+$/.exec(name)?.[0] ?? ''
+  return `${name.slice(0, name.length - port.length).replace(/\.$/, '')}${port}`
+}
+
+const PORT = /:[0-9]*$/
+const FINAL_DOT = /\.$/
+/** In brackets, as IPv6 has them, or four numbers: no name ends in one (RFC 1123 2.1). */
+const ADDRESS = /^\[|^[0-9.]+$/
+
+/**
+ * What was asked: a name, without its port. An address names the gateway, of which there may be several, and clients that choose
+ * among them themselves try again at another one; so it counts as no name. '': there is none.
+ */
+export function comparedHost (host: string): string {
+  const name = host.trim().toLowerCase().replace(PORT, '').replace(FINAL_DOT, '')
+  return ADDRESS.test(name) || name === 'localhost' ? '' : name
+}

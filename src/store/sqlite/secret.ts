@@ -1,0 +1,74 @@
+/**
+ * The secret that keys the ids of an embedded store (core/schemes.ts), in a file beside it: whoever is given a copy of the database
+ * alone cannot search it. Made once; whoever loses it reads docs/identity.md.
+ */
+import { randomBytes } from 'node:crypto'
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { SECRET_BYTES_MIN } from '../../core/schemes.ts'
+import { StartError } from '../../errors.ts'
+import { databaseFile, openDirectory } from './directory.ts'
+
+const SECRET_BYTES = 32
+/** Read and written by its owner alone. */
+const SECRET_MODE = 0o600
+
+export function secretFile (dataDir: string): string {
+  return join(dataDir, 'secret')
+}
+
+/** null: there is none. @throws StartError for a file that holds none. */
+export function readSecret (dataDir: string): Buffer | null {
+  const file = secretFile(dataDir)
+  if (!existsSync(file)) return null
+  try {
+    const secret = Buffer.from(readFileSync(file, 'utf8').trim(), 'base64url')
+    if (secret.length >= SECRET_BYTES_MIN) return secret
+  } catch (error) {
+    throw new StartError(`The secret beside the embedded store cannot be read (${file}): ${textOf(error)}.`, 1, error)
+  }
+  throw new StartError(`The file ${file} holds no secret: put back the one that was made there, or read docs/identity.md on lost secrets.`)
+}
+
+/** As {@link readSecret}; one is made where there is no store yet. */
+export function secretToServe (dataDir: string): Buffer | null {
+  return existsSync(databaseFile(dataDir)) ? readSecret(dataDir) : makeSecret(dataDir)
+}
+
+/** What is there stays. Nobody serves from the directory meanwhile, nor makes another. @throws StartError */
+export function makeSecret (dataDir: string): Buffer {
+  const { release } = openDirectory(dataDir, true)
+  try {
+    return readSecret(dataDir) ?? writeSecret(dataDir, randomBytes(SECRET_BYTES))
+  } finally {
+    release()
+  }
+}
+
+/** It is there for good, and whole, before any id is made with it. @throws StartError */
+function writeSecret (dataDir: string, secret: Buffer): Buffer {
+  const [file, early] = [secretFile(dataDir), `${secretFile(dataDir)}.new`]
+  try {
+    // Left by one who came to no end.
+    rmSync(early, { force: true })
+    synced(openSync(early, 'wx', SECRET_MODE), descriptor => { writeSync(descriptor, `${secret.toString('base64url')}\n`) })
+    renameSync(early, file)
+    synced(openSync(dataDir, 'r'), () => {})
+    return secret
+  } catch (error) {
+    throw new StartError(`The secret beside the embedded store cannot be written (${file}): ${textOf(error)}.`, 1, error)
+  }
+}
+
+function synced (descriptor: number, write: (descriptor: number) => void): void {
+  try {
+    write(descriptor)
+    fsyncSync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+function textOf (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,151 @@
+/** Mechanisms of what identifies a request, and what it is compared by: taken out, the pairs of test/identity must fail. */
+import type { Break } from './breaks.ts'
+
+const CALLER = 'core/caller-scope.ts'
+
+export const IDENTITY_BREAKS: readonly Break[] = [
+  {
+    name: 'first-carrier-alone',
+    does: 'tells callers apart by the first carrier that they show',
+    breaks: ['caller'],
+    patches: [{ file: CALLER, find: "return { ...scopeNamed('', [...naming, ...selecting])", replace: "return { ...scopeNamed('', [...naming, ...selecting].slice(0, 1))" }]
+  },
+  {
+    name: 'order-of-lines-counts',
+    does: 'makes another caller of the same carriers in another order',
+    breaks: ['same'],
+    patches: [{ file: CALLER, find: 'carriers.length === 1 ? carriers : carriers.toSorted((one, other) => one.name < other.name ? -1 : 1)', replace: 'carriers' }]
+  },
+  {
+    name: 'selectors-uncounted',
+    does: 'counts no selector',
+    breaks: ['caller'],
+    patches: [{ file: CALLER, find: "if (carrier.class === 'selector') selecting.push({ name, value, forwarded })", replace: "if (carrier.class === 'selector') continue" }]
+  },
+  {
+    name: 'rotating-joins',
+    does: 'counts what changes between retries',
+    breaks: ['same'],
+    patches: [{ file: 'core/shown.ts', find: "if (carrier.class === 'rotating') rotating.push(carrier)", replace: 'if (carrier === null) rotating.push(carrier)' }]
+  },
+  {
+    name: 'hosts-are-one',
+    does: 'has one set of records for all hosts of an upstream that is told them',
+    breaks: ['caller'],
+    patches: [{ file: 'gateway/caller.ts', find: "rules === 2 && host === 'preserve' ?", replace: "rules === 2 && host === 'preserve' && caller === '' ?" }]
+  },
+  {
+    name: 'first-of-two-lines',
+    does: 'takes the first line of a carrier that comes twice',
+    breaks: ['refused'],
+    patches: [{ file: 'core/shown.ts', find: 'twice ??= carrier', replace: 'twice ??= null' }]
+  },
+  {
+    name: 'empty-is-absent',
+    does: 'takes an empty carrier for none',
+    breaks: ['refused'],
+    patches: [{ file: CALLER, find: 'else return { detail: `The ${titled(carrier.name)} header is empty.` }', replace: 'else continue' }] // eslint-disable-line no-template-curly-in-string -- a piece of source
+  },
+  {
+    name: 'names-uncounted',
+    does: 'counts the values of carriers, and not their names',
+    breaks: ['caller'],
+    patches: [{ file: CALLER, find: 'for (const { name, value } of sorted) framed.push(name, value)', replace: 'for (const { value } of sorted) framed.push(value)' }]
+  },
+  {
+    name: 'names-run-into-values',
+    does: 'puts nothing between a carrier\'s name and its value',
+    breaks: ['caller'],
+    patches: [{ file: CALLER, find: 'for (const { name, value } of sorted) framed.push(name, value)', replace: 'for (const { name, value } of sorted) framed.push(name + value)' }]
+  },
+  {
+    name: 'carriers-run-together',
+    does: 'puts nothing between one carrier and the next one',
+    breaks: ['caller'],
+    patches: [{ file: CALLER, find: 'framedDigest(framed)', replace: "framedDigest([framed.join('')])" }]
+  },
+  {
+    name: 'anybody-is-a-proxy',
+    does: 'believes everybody what a proxy says',
+    breaks: ['refused'],
+    patches: [{ file: CALLER, find: 'naming.some(({ forwarded }) => !forwarded || caller.forwarded.trusted)', replace: 'naming.length > 0' }]
+  },
+  {
+    name: 'unknown-names-are-nobody',
+    does: 'takes who shows a credential that it does not know for nobody',
+    breaks: ['refused'],
+    patches: [{ file: CALLER, find: 'const lookAlike = firstLookAlike(caller.rawHeaders, own())', replace: 'const lookAlike = firstLookAlike([], own())' }]
+  },
+  {
+    name: 'signers-replay',
+    does: 'gives stored answers to callers who sign where nobody has said that it may',
+    breaks: ['refused'],
+    patches: [{ file: CALLER, find: "if (signing === 'refused') return", replace: 'if (signing === undefined) return' }]
+  },
+  {
+    name: 'connections-are-callers',
+    does: 'takes all who come by one connection with the same names for one',
+    breaks: ['caller'],
+    patches: [{ file: 'gateway/known-scopes.ts', find: 'name === asked.lines[index]?.name && value === asked.lines[index].value', replace: 'name === asked.lines[index]?.name && value !== null' }]
+  },
+  {
+    name: 'absent-is-empty',
+    does: 'takes a part of a scope that is not there for an empty one',
+    breaks: ['caller'],
+    patches: [{ file: 'core/scope.ts', find: "...found.kind === 'value' ? ['value', found.value] : ['absent'])", replace: "'value', found.kind === 'value' ? found.value : '')" }]
+  },
+  {
+    name: 'spaces-of-all-kinds',
+    does: 'takes away from a credential whatever JavaScript calls a space',
+    breaks: ['caller'],
+    patches: [{ file: 'core/lines.ts', find: 'return value.slice(start, end)', replace: 'return value.slice(start, end).trim()' }]
+  },
+  {
+    name: 'ports-of-targets-unread',
+    does: 'takes a target and a Host of two ports for one application',
+    breaks: ['refused'],
+    patches: [{ file: 'routing/match.ts', find: 'plainHost(parsed.host) !== plainHost(host)', replace: 'hostName(parsed.host) !== hostName(host)' }]
+  },
+  {
+    name: 'hosts-uncompared',
+    does: 'compares no host',
+    breaks: ['request'],
+    patches: [{ file: 'core/fingerprint.ts', find: 'framed.push(host === null ? \'\' : comparedHost(host))', replace: 'framed.push(host === null ? \'\' : comparedHost(\'\'))' }]
+  },
+  {
+    name: 'ports-compared',
+    does: 'makes another request of the same one at another port or address of the gateway',
+    breaks: ['same'],
+    patches: [{ file: 'core/fingerprint.ts', find: 'framed.push(host === null ? \'\' : comparedHost(host))', replace: 'framed.push(host ?? \'\')' }]
+  },
+  {
+    name: 'ignored-members-compared',
+    does: 'compares the members of a body that its route leaves out',
+    breaks: ['same'],
+    patches: [{ file: 'core/fingerprint-body.ts', find: 'readDocument(body, members?.tree ?? null)', replace: 'readDocument(body, null)' }]
+  },
+  {
+    name: 'codings-uncompared',
+    does: 'compares bodies whatever they are encoded by',
+    breaks: ['request'],
+    patches: [{ file: 'core/compared-fields.ts', find: "names: ['content-encoding', 'content-transfer-encoding'", replace: "names: ['content-transfer-encoding'" }]
+  },
+  {
+    name: 'overrides-uncompared',
+    does: 'compares the method of a request, and not what overrides it',
+    breaks: ['request'],
+    patches: [{ file: 'core/fingerprint.ts', find: '    pushLines(framed, overriding)\n', replace: '' }]
+  },
+  {
+    name: 'boundaries-compared',
+    does: 'makes another request of the same form behind another boundary',
+    breaks: ['same'],
+    patches: [{ file: 'core/fingerprint.ts', find: "comparedMediaType(contentType, mode === 'bytes')", replace: 'comparedMediaType(contentType, true)' }]
+  },
+  {
+    name: 'earlier-ids-forgotten',
+    does: 'looks for nothing under the ids of the scheme before',
+    breaks: ['same'],
+    patches: [{ file: 'gateway/ids.ts', find: 'const before = earlier === null ? null : made(', replace: 'const before = earlier === null || earlier.number > 0 ? null : made(' }]
+  }
+]

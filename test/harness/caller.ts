@@ -1,0 +1,9 @@
+/** A caller as the gateway sees one, for tests that ask whose a request is. */
+import type { Caller, ScopeOptions } from '../../src/core/scope.ts'
+
+export function callerWith (rawHeaders: readonly string[], changes: Partial<Caller> = {}): Caller {
+  return { rawHeaders: Array.from(rawHeaders), clientCertificate: null, forwarded: { host: null, trusted: false }, ...changes }
+}
+
+export const FIRST_RULES: ScopeOptions = { rules: 1, signing: 'refused' }
+export const SECOND_RULES: ScopeOptions = { rules: 2, signing: 'refused' }
