@@ -8,7 +8,7 @@ import type { NewMessage } from '../../src/core/message.ts'
 import type { Claim, SettledState, Settlement, Token } from '../../src/core/record.ts'
 import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import type { Environment } from '../../src/config/config.ts'
-import type { RecordStore } from '../../src/ports.ts'
+import type { InboxStore, RecordStore } from '../../src/ports.ts'
 import { QUICKEST } from '../harness/directory.ts'
 
 export const LEASE_MS = 1_000
@@ -65,6 +65,19 @@ export function messageOf (key: string, changes: Partial<NewMessage> = {}): NewM
     about: { route: 'hooks', method: 'POST', path: '/hooks', requestId: `request-${key}`, instance: 'gw-1', keyHash: keyHash(key), keyText: key },
     ...changes
   }
+}
+
+/** Two, as configurations have them. */
+export const SECRETS = ['the secret that was there before', 'another secret, as good as that'] as const
+
+/** A completed record and a message of this key, as a gateway with this secret leaves them by the scheme of this number. */
+export async function keyedIn (store: RecordStore & { readonly inbox: InboxStore }, key: string, secret: string | null, scheme: number): Promise<void> {
+  const keyed = secret === null ? null : Buffer.from(secret)
+  const named = (route: string) => ({ id: recordId(route, 'anonymous', key, keyed), scheme })
+  const [claim, message] = [claimOf(key), messageOf(key)]
+  await store.insert({ ...claim, ...named('charges'), about: { ...claim.about, keyHash: keyHash(key, keyed) } })
+  await store.settle(settlementOf({ ...named('charges'), owner: claim.owner, attempt: 1 }, 'completed'))
+  await store.inbox.accept({ ...message, ...named('hooks'), about: { ...message.about, keyHash: keyHash(key, keyed) } })
 }
 
 /** A record in this state, as an execution leaves it behind. */

@@ -48,6 +48,8 @@ export class Balancer {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 256 })
   /** When the last probe that was answered with "ready" had been sent. */
   readonly #readyAtMs = new Map<Target, number>()
+  /** How many that it was picked for have no answer yet. */
+  readonly #underWay = new Map<Target, number>()
   readonly #polls: ReadonlyArray<Promise<void>>
   #next = 0
   #stopped = false
@@ -62,12 +64,21 @@ export class Balancer {
   async ask ({ key, body, method = 'POST', path = PATH, headers = {}, to }: Ask): Promise<Answered> {
     const target = to ?? await this.#pick()
     const keyed = { Host: HOST, ...headers, ...key === null ? {} : { 'Idempotency-Key': key } }
-    const answer = await exchange(this.#agent, target.url, { method, path, headers: keyed, body })
-    return { ...answer, from: target }
+    if (to === undefined) this.#count(target, 1)
+    try {
+      return { ...await exchange(this.#agent, target.url, { method, path, headers: keyed, body }), from: target }
+    } finally {
+      if (to === undefined) this.#count(target, -1)
+    }
   }
 
   isReady (target: Target): boolean {
     return performance.now() - (this.#readyAtMs.get(target) ?? -Infinity) <= this.#options.freshMs
+  }
+
+  /** It is picked for nothing, and nothing that it was picked for is under way. */
+  isIdle (target: Target): boolean {
+    return !this.isReady(target) && (this.#underWay.get(target) ?? 0) === 0
   }
 
   async ready (target: Target): Promise<void> {
@@ -78,6 +89,10 @@ export class Balancer {
     this.#stopped = true
     await Promise.all(this.#polls)
     this.#agent.destroy()
+  }
+
+  #count (target: Target, change: number): void {
+    this.#underWay.set(target, (this.#underWay.get(target) ?? 0) + change)
   }
 
   async #pick (): Promise<Target> {

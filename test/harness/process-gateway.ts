@@ -92,7 +92,7 @@ async function started (child: ChildProcess): Promise<ProcessGateway> {
       resolve(found)
     }
     listeners.add(look)
-    void exited.then(code => { look(); reject(new Error(`ended with ${code} before it was seen:\n${output}`)) })
+    void exited.then(code => { look(); clearTimeout(timer); reject(new Error(`ended with ${code} before it was seen:\n${output}`)) })
     look()
   })
   const logLines = (): LogLine[] => output.split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as LogLine)

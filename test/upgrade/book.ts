@@ -51,6 +51,8 @@ export class Book {
   /** Records that it was asked about: it cannot say the first time. */
   readonly #askedAbout = new Set<string>()
   readonly #byKey = new Map<string, Entry[]>()
+  /** When each key was first asked with. */
+  readonly bornAtMs = new Map<string, number>()
   readonly #witness: Witness
 
   static async open (): Promise<Book> {
@@ -67,6 +69,10 @@ export class Book {
 
   of (key: string): readonly Entry[] {
     return this.#byKey.get(key) ?? []
+  }
+
+  note (key: string | null): void {
+    if (key !== null && !this.bornAtMs.has(key)) this.bornAtMs.set(key, Date.now())
   }
 
   async close (): Promise<void> {

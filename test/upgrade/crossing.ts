@@ -4,6 +4,7 @@ import { eventually } from '../harness/eventually.ts'
 import { held } from './book.ts'
 import { DRAIN_DELAY_MS, UPSTREAM_TIMEOUT_MS } from './config.ts'
 import { assertProblem, assertReplay, assertStatus, Key } from './tale.ts'
+import { saidBy } from './world.ts'
 import type { Answered, Seat, World } from './world.ts'
 
 /** From the signal to end: the listener has closed by then, and these are still running. */
@@ -23,10 +24,11 @@ export async function cross (world: World, leaving: Seat): Promise<Crossing> {
   const keyOn = (route: string): Key => new Key(world, route).answeredBy(held(opened.promise))
   const [joined, busy, message] = [keyOn('hold'), keyOn('busy'), keyOn('ordered')]
   const events = world.markStores.map(store => keyOn(`drop-${store}`))
-  const firsts = Promise.all([joined, busy, ...events].map(async key => key.ask(leaving)))
+  const asked = [joined, busy, ...events].map(key => ({ key, answer: key.ask(leaving) }))
+  const firsts = Promise.all(asked.map(async ({ answer }) => answer))
   firsts.catch(() => {})
   assertStatus(await message.ask(leaving), 202, 'accepted')
-  await Promise.all([joined, busy, message, ...events].map(async key => key.reached()))
+  await Promise.all([message.reached(), ...asked.map(underWay)])
   const waiting = staying === undefined ? null : joined.ask(staying)
   waiting?.catch(() => {})
   if (staying !== undefined) await Promise.all([busy, ...events].map(async key => { assertProblem(await key.ask(staying), key === busy ? 409 : 503, 'in-flight') }))
@@ -43,4 +45,10 @@ export async function cross (world: World, leaving: Seat): Promise<Crossing> {
       for (const key of [joined, busy, message, ...events]) assert.equal(key.attempts.length, 1, 'sent once')
     }
   }
+}
+
+/** @throws what is answered, where nothing is executed. */
+async function underWay ({ key, answer }: { readonly key: Key, readonly answer: Promise<Answered> }): Promise<void> {
+  const early = await Promise.race([key.reached(), answer])
+  if (key.attempts.length === 0) throw new Error(early === undefined ? 'not executed' : saidBy(early))
 }

@@ -8,7 +8,9 @@ import type { TestContext } from 'node:test'
 import { startServers } from '../e2e/world.ts'
 import type { Servers } from '../e2e/world.ts'
 import { needs } from '../harness/needs.ts'
+import { assertForgottenClaimsNothing } from './forgotten.ts'
 import { play } from './play.ts'
+import type { Killed } from './play.ts'
 import { mayGoBack, releaseBefore, TREE } from './release.ts'
 import type { Release } from './release.ts'
 import type { Stores } from './world.ts'
@@ -23,22 +25,26 @@ describe('an upgrade from the release before, and back', { concurrency: true }, 
     after(async () => { await servers.stop() })
 
     test('with Redis: nothing is executed twice, nothing is lost, and no client sees it', async t => {
-      await assertUpgrades(t, servers, earlier)
+      await assertUpgrades(t, servers, earlier, 'meanwhile')
     })
 
     test('without Redis: nothing is executed twice, nothing is lost, and no client sees it', async t => {
-      await assertUpgrades(t, { postgres: servers.postgres, redis: null }, earlier)
+      await assertUpgrades(t, { postgres: servers.postgres, redis: null }, earlier, 'before')
+    })
+
+    test('a gateway of the release before that was forgotten when ids were upgraded claims nothing', async t => {
+      await assertForgottenClaimsNothing(t, servers, earlier)
     })
   })
 
   test('on the embedded store: nothing is executed twice, nothing is lost, and no client sees it', async t => {
-    await assertUpgrades(t, { postgres: null, redis: null }, earlier)
+    await assertUpgrades(t, { postgres: null, redis: null }, earlier, 'before')
   })
 })
 
-async function assertUpgrades (t: TestContext, stores: Stores, earlier: Release): Promise<void> {
+async function assertUpgrades (t: TestContext, stores: Stores, earlier: Release, killed: Killed): Promise<void> {
   const back = mayGoBack(earlier, TREE, stores.postgres === null ? 'sqlite' : 'postgres') ? [earlier] : []
-  const { findings, counts } = await play(t, { stores, releases: [earlier, TREE, ...back] })
+  const { findings, counts } = await play(t, { stores, releases: [earlier, TREE, ...back], ids: { release: TREE, killed } })
   t.diagnostic(counts)
   assert.deepEqual(findings, [])
 }

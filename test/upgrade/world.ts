@@ -4,8 +4,9 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { eventually } from '../harness/eventually.ts'
 import { startProcess, bareEnv } from '../harness/process-gateway.ts'
 import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { makeDirectory } from '../harness/directory.ts'
@@ -14,7 +15,7 @@ import type { RedisServer } from '../harness/redis.ts'
 import { Balancer } from '../e2e/balancer.ts'
 import type { Answered, Ask } from '../e2e/balancer.ts'
 import { Book } from './book.ts'
-import { configOf, DRAIN_DELAY_MS } from './config.ts'
+import { configOf, DRAIN_DELAY_MS, LEASE_MS } from './config.ts'
 import type { Release } from './release.ts'
 
 /** A test, or whatever else has an end. */
@@ -32,7 +33,12 @@ export interface World {
   /** The stores that may keep marks. */
   readonly markStores: readonly string[]
   readonly isEmbedded: boolean
+  /** null: the embedded store. */
+  readonly database: string | null
 }
+
+/** In every gateway's environment: releases that know nothing of it read nothing of it. The embedded store makes its own. */
+const SECRET = 'a secret that nobody can guess'
 
 const BALANCER = { pollEveryMs: 100, freshMs: DRAIN_DELAY_MS / 2 }
 
@@ -43,27 +49,31 @@ export async function startWorld (ending: Ending, stores: Stores, release: Relea
   const redis = stores.redis?.url ?? null
   const seats: Seat[] = []
   for (let number = 0; number < (database === null ? 1 : 2); number++) {
-    seats.push(new Seat(ending, configOf({ database, redis, upstream: book.url })))
+    seats.push(new Seat(ending, configOf({ database, redis, upstream: book.url }), database === null ? null : SECRET))
   }
   await Promise.all(seats.map(async seat => seat.start(release)))
   const balancer = new Balancer(seats, BALANCER)
   ending.after(async () => balancer.stop())
   for (const seat of seats) await balancer.ready(seat)
-  return { ending, book, balancer, ask: async ask => asked(balancer, ask), seats, markStores: ['database', ...redis === null ? [] : ['redis']], isEmbedded: database === null }
+  return { ending, book, balancer, ask: async ask => { book.note(ask.key); return asked(balancer, ask) }, seats, markStores: ['database', ...redis === null ? [] : ['redis']], isEmbedded: database === null, database }
 }
 
-/** Of an event whose mark is in Redis alone. */
-const ASKED_MAX = 10
+/** Of an event whose mark is in Redis alone: a mark that nobody ended is over by then. */
+const ASKED_FOR_MS = LEASE_MS + 1_000
 const ASKED_AGAIN_MS = 100
 
 /**
  * Once; but Redis, where it alone has the marks, has a fraction of a second to answer before an event is refused unsent
- * (docs/drop.md), and a busy machine may take that long: such an event is asked for again.
+ * (docs/drop.md), and a busy machine may take that long: such an event is asked for again. Its mark may stand all the same, and says
+ * that it is in flight.
  */
 async function asked (balancer: Balancer, ask: Ask): Promise<Answered> {
-  for (let time = 1; ; time++) {
+  const untilMs = performance.now() + ASKED_FOR_MS
+  for (let refused = false; ;) {
     const answer = await balancer.ask(ask)
-    if (ask.path !== '/drop-redis/things' || time === ASKED_MAX || codeOf(answer) !== 'store-unavailable') return answer
+    const code = codeOf(answer)
+    refused ||= code === 'store-unavailable'
+    if (ask.path !== '/drop-redis/things' || !refused || (code !== 'store-unavailable' && code !== 'in-flight') || performance.now() > untilMs) return answer
     await new Promise(resolve => { setTimeout(resolve, ASKED_AGAIN_MS) })
   }
 }
@@ -77,27 +87,57 @@ export class Seat {
   adminUrl = NOBODY
   readonly #ending: Ending
   readonly #files: readonly string[]
+  readonly #dataDir: string
+  readonly #env: Readonly<Record<string, string>>
+  /** When a process of it was killed. */
+  readonly killedAtMs: number[] = []
   #release: Release | null = null
   #process: ProcessGateway | null = null
 
-  constructor (ending: Ending, config: string) {
+  constructor (ending: Ending, config: string, secret: string | null) {
     this.#ending = ending
     const directory = makeDirectory('seat')
     ending.after(async () => { directory.remove() })
     const file = join(directory.path, 'onceway.yaml')
     writeFileSync(file, config)
-    this.#files = ['--config', file, '--data-dir', join(directory.path, 'store')]
+    this.#dataDir = join(directory.path, 'store')
+    this.#files = ['--config', file, '--data-dir', this.#dataDir]
+    this.#env = secret === null ? {} : { ONCEWAY_SECRET: secret }
+  }
+
+  /** What ids are keyed with once they are. */
+  get secret (): Buffer {
+    const { ONCEWAY_SECRET: given } = this.#env
+    return given === undefined ? Buffer.from(readFileSync(join(this.#dataDir, 'secret'), 'utf8').trim(), 'base64url') : Buffer.from(given)
   }
 
   async start (release: Release): Promise<void> {
     this.#release = release
-    const started = await startProcess(this.#ending, { main: release.main, args: this.#files, env: release.env })
+    const started = await this.#startProcess(release)
     this.#process = started
     this.url = started.url
     this.adminUrl = started.adminUrl
   }
 
+  async #startProcess ({ main, env }: Release): Promise<ProcessGateway> {
+    return startProcess(this.#ending, { main, args: this.#files, env: { ...env, ...this.#env } })
+  }
+
+  /** What it says instead of serving here. Throws if it serves. */
+  async refused (release: Release): Promise<string> {
+    const serves = await this.#startProcess(release).catch((error: unknown) => error instanceof Error ? error.message : String(error))
+    if (typeof serves === 'string') return serves
+    throw new Error(`${release.name} should not serve any more`)
+  }
+
+  /** The balancer sends nothing here any more, and what it has sent is answered. */
+  async withdraw (balancer: Balancer): Promise<void> {
+    this.adminUrl = NOBODY
+    await eventually(() => balancer.isIdle(this), 'nothing that was balanced is under way there')
+  }
+
   async kill (): Promise<void> {
+    this.killedAtMs.push(Date.now())
     this.#process?.signal('SIGKILL')
     await this.#process?.exited
     this.#leave()
@@ -119,7 +159,7 @@ export class Seat {
   /** `onceway …` of the release that runs here, beside it. */
   async command (...args: readonly string[]): Promise<void> {
     const { main, env } = this.#release as Release
-    const child = spawn(process.execPath, [main, ...args, ...this.#files], { env: { ...bareEnv(), ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [main, ...args, ...this.#files], { env: { ...bareEnv(), ...env, ...this.#env }, stdio: ['ignore', 'pipe', 'pipe'] })
     let said = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { said += chunk.toString() })
     const [code] = await once(child, 'close') as [number | null]
