@@ -42,14 +42,14 @@ const SECRET = 'a secret that nobody can guess'
 
 const BALANCER = { pollEveryMs: 100, freshMs: DRAIN_DELAY_MS / 2 }
 
-export async function startWorld (ending: Ending, stores: Stores, release: Release): Promise<World> {
+export async function startWorld (ending: Ending, stores: Stores, release: Release, timeoutMs?: number): Promise<World> {
   const book = await Book.open()
   ending.after(async () => { await book.close() })
   const database = await stores.postgres?.createDatabase('upgrade') ?? null
   const redis = stores.redis?.url ?? null
   const seats: Seat[] = []
   for (let number = 0; number < (database === null ? 1 : 2); number++) {
-    seats.push(new Seat(ending, configOf({ database, redis, upstream: book.url }), database === null ? null : SECRET))
+    seats.push(new Seat(ending, configOf({ database, redis, upstream: book.url, ...timeoutMs === undefined ? {} : { timeoutMs } }), database === null ? null : SECRET))
   }
   await Promise.all(seats.map(async seat => seat.start(release)))
   const balancer = new Balancer(seats, BALANCER)
