@@ -2,6 +2,7 @@
 import type { Config } from './config/config.ts'
 import { scopeWarnings } from './config/scope-warnings.ts'
 import { partText } from './core/aspects.ts'
+import { SHARED } from './core/policy.ts'
 import type { IdempotencyPolicy, Route } from './core/policy.ts'
 import { signingOf } from './core/signature.ts'
 import type { Signing } from './core/signature.ts'
@@ -14,7 +15,7 @@ export function banner (config: Config, where: readonly string[], url: string, a
     ...where.map((line, index) => `${index === 0 ? 'stores   ' : '         '} ${line}`),
     ...(workers > 1 ? [`workers   ${workers} processes`] : []),
     ...config.routes.map((route, index) => `${index === 0 ? 'routes   ' : '         '} ${routeLine(route)}`),
-    ...scopeWarnings(config.routes).map((sentence) => `note      ${sentence}`)
+    ...scopeWarnings(config.routes, config.trustProxies.length > 0).map((sentence) => `note      ${sentence}`)
   ]
 }
 
@@ -36,6 +37,6 @@ function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
 }
 
 function scopeLine ({ scope }: IdempotencyPolicy): string {
-  if (scope.kind === 'parts') return scope.parts.map(part => part.kind === 'const' ? 'const' : partText(part)).join(' + ')
+  if (scope.kind === 'parts') return scope.parts.map(part => part.kind !== 'const' ? partText(part) : part.value === SHARED ? SHARED : 'const').join(' + ')
   return scope.anonymous ? 'credential, else anonymous' : 'credential'
 }

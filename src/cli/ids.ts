@@ -77,23 +77,19 @@ type Order = Omit<SwitchOrder, 'name'>
 async function switchScheme (config: Config, order: Order): Promise<SwitchResult> {
   const { stores: { postgres }, dataDir } = config
   if (postgres === null) {
-    const report = reportSchemesIn(dataDir)
-    const secrets = embeddedSecrets(config, order.dryRun)
-    refuseToLose(report, secrets, order)
-    return switchSchemeIn(dataDir, { ...order, name: newestSchemeName(secrets) })
+    const secrets = secretsOf(config)
+    // What is refused leaves no secret behind: looked at with one that is thrown away.
+    const looked = secrets.length > 0 ? secrets : [randomBytes(SECRET_BYTES_MIN)]
+    refuseToLose(reportSchemesIn(dataDir), looked, order)
+    const result = switchSchemeIn(dataDir, { ...order, name: newestSchemeName(looked), dryRun: true })
+    if (order.dryRun || (result.kind !== 'switched' && result.kind !== 'lost')) return result
+    return switchSchemeIn(dataDir, { ...order, name: newestSchemeName(secrets.length > 0 ? secrets : [makeSecret(dataDir)]) })
   }
   return withPostgres(postgres, async client => {
     await migrate(client, { schema: postgres.schema, mode: postgres.migrate })
     refuseToLose(await reportSchemesOf(client, postgres.schema), config.secrets, order)
     return switchSchemeOf(client, postgres.schema, { ...order, name: newestSchemeName(config.secrets) })
   })
-}
-
-/** One is made beside the store where there is none; for a look it is thrown away. */
-function embeddedSecrets (config: Config, looksOnly: boolean): readonly Buffer[] {
-  const secrets = secretsOf(config)
-  if (secrets.length > 0) return secrets
-  return [looksOnly ? randomBytes(SECRET_BYTES_MIN) : makeSecret(config.dataDir)]
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Scopes as they are written (`credential`, `header:X-Tenant`, `jwt?:sub`), read into their policies. */
+import { SHARED } from '../core/policy.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from '../core/policy.ts'
 import { TOKEN_PATTERN } from './schema-route.ts'
 
@@ -8,7 +9,6 @@ const CONST_MAX = 128
 
 const CREDENTIAL: CredentialPolicy = { kind: 'credential', anonymous: false, cookies: 'refuse' }
 const PUBLIC: CredentialPolicy = { kind: 'credential', anonymous: true, cookies: 'ignore' }
-const SHARED = 'shared'
 
 /** `written`: as in the file. Refuses a scope in which nobody can be told apart, unless it is `public` or `shared`. */
 export function readScope (written: string | readonly string[]): Read<ScopePolicy> {

@@ -9,7 +9,7 @@ import { firstLookAlike } from './carrier-names.ts'
 import { readCredentialLine } from './credential-line.ts'
 import type { CredentialLine } from './credential-line.ts'
 import { framedDigest } from './digest.ts'
-import { isForwarded } from './fields.ts'
+import { isForwarded, plainName } from './fields.ts'
 import type { CredentialPolicy } from './policy.ts'
 import type { Caller, ScopeResult } from './scope.ts'
 import { shownBy } from './shown.ts'
@@ -40,15 +40,16 @@ const LABEL_NAMES_MAX = 4
 const NAME_MAX = 64
 
 export function callerScope (caller: Caller, { anonymous }: CredentialPolicy, { signing, own = nothing, shown = shownBy(caller.rawHeaders) }: CallerOptions): ScopeResult {
-  if (shown.twice !== null) return missing(`The request has two ${titled(shown.twice.name)} headers; send one.`)
+  if (shown.twice !== null) return missing(twoOf(shown.twice))
   const read = readLines(shown, signing)
   if ('detail' in read) return missing(read.detail)
   const { selecting, warning } = read
-  const naming = caller.clientCertificate === null ? read.naming : [...read.naming, { name: OWN_CERTIFICATE, value: caller.clientCertificate, forwarded: false }]
-  // What the gateway takes away from an untrusted peer's request may tell callers apart, but it names nobody.
-  if (naming.some(({ forwarded }) => !forwarded || caller.forwarded.trusted)) return { ...scopeNamed('', [...naming, ...selecting]), ...(warning !== undefined && { warning }) }
+  const naming = caller.clientCertificate === null ? read.naming : [...read.naming, { name: OWN_CERTIFICATE, value: caller.clientCertificate, forwarded: false, lookAlike: false }]
+  // What the gateway takes away, from an untrusted peer's request or as a look-alike, may tell callers apart, but it names nobody.
+  if (naming.some(({ forwarded, lookAlike }) => !lookAlike && (!forwarded || caller.forwarded.trusted))) return { ...scopeNamed('', [...naming, ...selecting]), ...(warning !== undefined && { warning }) }
   if (signing === 'verified') return scopeNamed('verified', [...naming, ...selecting])
   const [unbelieved] = naming
+  if (unbelieved?.lookAlike === true) return missing(`The request names its caller by ${titled(unbelieved.name)} alone, and the gateway takes that field away: servers may take it for ${titled(plainName(unbelieved.name))}. Send it so, or configure the scope of this route by it (header:${unbelieved.name}).`)
   if (unbelieved !== undefined) return missing(`The request names its caller by ${titled(unbelieved.name)} alone, and it does not come from one of trustProxies: ${CONFIGURE_PROXY}`)
   const rotating = shown.rotating.find(({ name }) => !own().includes(name))
   if (rotating !== undefined) return missing(rotatingAlone(rotating, signing))
@@ -57,7 +58,20 @@ export function callerScope (caller: Caller, { anonymous }: CredentialPolicy, { 
   return anonymous ? scopeNamed('anonymous', selecting) : missing(`The request shows no credential that the gateway knows. Send one (Authorization, X-Api-Key), or configure the scope of this route. ${CONFIGURE_PART}`)
 }
 
-interface Named { readonly name: string, readonly value: string, /** Removed where the peer is not trusted. */ readonly forwarded: boolean }
+/**
+ * Whoever a scope's parts name, he asks for the account or tenant that the request selects. `named`: fields that the parts read
+ * themselves, in lower case.
+ */
+export function scopeForSelected (found: Extract<ScopeResult, { kind: 'scope' }>, { lines, twice }: Shown, named: readonly string[]): ScopeResult {
+  if (twice !== null) return missing(twoOf(twice))
+  const selecting = lines.filter(({ name, carrier }) => carrier.class === 'selector' && !named.includes(name))
+  if (selecting.length === 0) return found
+  const sorted = inOrder(selecting)
+  const label = labelOf(found.scope.slice(0, Math.max(0, found.scope.lastIndexOf(':'))), sorted)
+  return { ...found, scope: `${label}:${framedDigest(['selected', '2', found.scope, ...sorted.flatMap(({ name, value }) => [name, value])]).toString('base64url')}` }
+}
+
+interface Named { readonly name: string, readonly value: string, /** Removed where the peer is not trusted. */ readonly forwarded: boolean, /** Another spelling of a carrier's name, which goes no further. */ readonly lookAlike: boolean }
 
 /** `naming`: who it is. `selecting`: for whom; and what a proxy says of nobody. */
 type Read = { readonly naming: readonly Named[], readonly selecting: readonly Named[], readonly warning: string | undefined } | { readonly detail: string }
@@ -67,17 +81,17 @@ function readLines ({ lines }: Shown, signing: Signing): Read {
   const selecting: Named[] = []
   let warning: string | undefined
   for (const { name, value, carrier } of lines) {
-    const forwarded = isForwarded(carrier.name)
-    if (carrier.class === 'selector') selecting.push({ name, value, forwarded })
+    const way = { forwarded: isForwarded(carrier.name), lookAlike: name !== carrier.name }
+    if (carrier.class === 'selector') selecting.push({ name, value, ...way })
     else if (carrier.what === CREDENTIAL) {
       const line = readCredentialLine(value)
       const said = credentialValue(line, carrier, signing)
       if (typeof said !== 'string') return said
       if (line.kind === 'token' && !line.known) warning = UNKNOWN_SCHEME
-      naming.push({ name, value: said, forwarded })
-    } else if (value !== '') naming.push({ name, value, forwarded })
+      naming.push({ name, value: said, ...way })
+    } else if (value !== '') naming.push({ name, value, ...way })
     // Proxies that always set the field leave it empty where there was nobody.
-    else if (carrier.what === PROXY_USER || carrier.what === CLIENT_CERTIFICATE) selecting.push({ name, value, forwarded })
+    else if (carrier.what === PROXY_USER || carrier.what === CLIENT_CERTIFICATE) selecting.push({ name, value, ...way })
     else return { detail: `The ${titled(carrier.name)} header is empty.` }
   }
   return { naming, selecting, warning }
@@ -117,13 +131,17 @@ const CONFIGURE_PROXY = 'the gateway takes that field away. Name the proxy that 
 function scopeNamed (who: '' | 'anonymous' | 'verified', carriers: readonly Named[]): { readonly kind: 'scope', readonly scope: string } {
   // Nothing to tell apart: no digest, so that nothing else can equal it.
   if (carriers.length === 0) return { kind: 'scope', scope: who }
-  const sorted = carriers.length === 1 ? carriers : carriers.toSorted((one, other) => one.name < other.name ? -1 : 1)
+  const sorted = inOrder(carriers)
   const framed: string[] = [...DOMAIN, who]
   for (const { name, value } of sorted) framed.push(name, value)
   return { kind: 'scope', scope: `${labelOf(who, sorted)}:${framedDigest(framed).toString('base64url')}` }
 }
 
-function labelOf (who: string, sorted: readonly Named[]): string {
+function inOrder<Line extends Pick<Named, 'name'>> (lines: readonly Line[]): readonly Line[] {
+  return lines.length === 1 ? lines : lines.toSorted((one, other) => one.name < other.name ? -1 : 1)
+}
+
+function labelOf (who: string, sorted: ReadonlyArray<Pick<Named, 'name'>>): string {
   const names = sorted.slice(0, LABEL_NAMES_MAX).map(({ name }) => name)
   const more = sorted.length - names.length
   return [...who === '' ? [] : [who], ...names, ...more === 0 ? [] : [`+${more}`]].join(',')
@@ -132,6 +150,10 @@ function labelOf (who: string, sorted: readonly Named[]): string {
 /** x-api-key -> X-Api-Key, as it is mostly written. */
 function titled (name: string): string {
   return name.replace(/(?:^|[-_])[a-z]/g, letter => letter.toUpperCase())
+}
+
+function twoOf ({ name }: Carrier): string {
+  return `The request has two ${titled(name)} headers; send one.`
 }
 
 function missing (detail: string): ScopeResult {

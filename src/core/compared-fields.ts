@@ -4,6 +4,7 @@
  * change between retries, or change nothing that is done.
  */
 import { plainName } from './fields.ts'
+import { forwardedHosts, isForwardedHost } from './host.ts'
 import { OVERRIDE_FIELDS } from './method-override.ts'
 import { lastingPreferences } from './prefer.ts'
 import type { RawHeaders } from './record.ts'
@@ -54,6 +55,8 @@ export interface ComparedHead {
   readonly contentType: string | null
   /** The authority that the client asked, as it came: `:authority` (HTTP/2), else Host. */
   readonly host: string | null
+  /** What proxies say that it was, as it came: frameworks believe them. */
+  readonly forwardedHosts: readonly string[]
   /** In the order of the table; lines of one field in theirs. */
   readonly overriding: readonly ComparedLine[]
   readonly semantics: readonly ComparedLine[]
@@ -64,6 +67,7 @@ export function comparedHead (raw: RawHeaders): ComparedHead {
   let contentType: string | null = null
   let host: string | null = null
   let authority: string | null = null
+  let forwarded: string[] | null = null
   let found: FoundLine[] | null = null
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = raw[at] ?? ''
@@ -73,12 +77,13 @@ export function comparedHead (raw: RawHeaders): ComparedHead {
     if (lower === 'content-type') contentType ??= value
     else if (lower === 'host') host ??= value
     else if (lower === ':authority') authority ??= value
+    else if (isForwardedHost(lower)) (forwarded ??= []).push(...forwardedHosts(lower, value))
     else {
       const place = PLACES.get(plainName(lower))
       if (place !== undefined) (found ??= []).push(...linesOf(place, lower, value))
     }
   }
-  return { contentType, host: authority ?? host, overriding: ofPart(found, 'method'), semantics: ofPart(found, 'semantics') }
+  return { contentType, host: authority ?? host, forwardedHosts: forwarded ?? NO_HOSTS, overriding: ofPart(found, 'method'), semantics: ofPart(found, 'semantics') }
 }
 
 interface Place { readonly plain: string, readonly order: number, readonly part: ComparedFields['part'] }
@@ -88,6 +93,7 @@ const PLACES: ReadonlyMap<string, Place> = new Map(COMPARED_FIELDS
   .flatMap(({ part, names }) => names.map(plain => ({ plain, part })))
   .map((place, order) => [place.plain, { ...place, order }]))
 
+const NO_HOSTS: readonly string[] = []
 const NO_LINES: readonly ComparedLine[] = []
 
 function linesOf (place: Place, name: string, value: string): FoundLine[] {
@@ -107,7 +113,7 @@ function codings (value: string): string[] {
 
 // ---------------------------------------------------------------- most names are told by their length and ends
 
-const SOUGHT = [...PLACES.keys(), 'content-type', 'host', ':authority']
+const SOUGHT = [...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'forwarded']
 const CHARS_MAX = Math.max(...SOUGHT.map(({ length }) => length))
 /** By length: a bit for the first character of each name that is looked for, and one for the last. */
 const FIRST = endsOf(name => name.charCodeAt(0))

@@ -62,7 +62,7 @@ const SIGNING: readonly SigningScheme[] = [
   { named: /^eg1-hmac-/, label: 'EG1-HMAC', id: separated(';', ['client_token', 'access_token']) },
   { named: /^hmac-/, label: 'HMAC', id: separated('&', ['credential']) },
   { named: /^hmac$/, label: 'HMAC', id: credentials => params(['username'])(credentials) ?? params(['id'])(credentials) ?? beforeColon(credentials) },
-  { named: /^(?:aws|goog1|oss|obs|qbox|qiniu|mws|cws)$/, label: 'AWS', id: beforeColon },
+  { named: /^(?:aws|goog1|oss|obs|qbox|qiniu|mws|cws|acs|amx|kss|qs|ucloud)$/, label: 'AWS', id: beforeColon },
   { named: /^apiauth(?:-|$)/, label: 'APIAuth', id: beforeColon },
   { named: /^sharedkey$/, label: 'SharedKey', id: beforeColon },
   { named: /^sharedkeylite$/, label: 'SharedKeyLite', id: beforeColon },
@@ -80,7 +80,7 @@ const SIGNING: readonly SigningScheme[] = [
 ]
 
 /** Names and parameters that only signatures have: rather refused and told, than taken for a token that it is not. */
-const LIKE_SIGNING = /hmac|sha(?:1|256|384|512)|(?:^|[-_])sign(?:ed|ature)?(?:[-_]|$)/
+const LIKE_SIGNING = /hmac|sha(?:1|256|384|512)|signature|(?:^|[-_])sign(?:ed)?(?:[-_]|$)/
 const SIGNATURE_PARAM = /(?:^|[\s,;&])(?:signature|sig|mac|hmac)[ \t]*=/i
 
 function signed ({ label, id, isToken }: SigningScheme, word: string, credentials: string): CredentialLine {

@@ -3,6 +3,7 @@
  * stands. The upstream receives these as they were read, or it would act on another request than the one that was looked
  * up. Names only, all lower case; made once for a policy, never for a request.
  */
+import { COMPARED_FIELDS } from './compared-fields.ts'
 import { CARRIERS_DECIDE, COMPARED, FRAMING, HOP_BY_HOP, isForwarded, plainName, USUAL_KEY_HEADER } from './fields.ts'
 import { headersPassing, headersRead } from './key-sources.ts'
 import { headerLines } from './lines.ts'
@@ -44,7 +45,7 @@ export function rulesOfKey (header: string): FieldRules {
 function rulesFor ({ own: names, usual, once }: { readonly own: readonly string[], readonly usual: Iterable<string>, readonly once: readonly string[] }): FieldRules {
   const own = new Set([...names.filter(isCopied), ...usual])
   const respelt = new Set([...own].map(plainName).filter(plain => !own.has(plain)))
-  const known = [USUAL_KEY_HEADER, ...CARRIERS_DECIDE, ...COMPARED].filter(name => !respelt.has(name))
+  const known = [USUAL_KEY_HEADER, ...CARRIERS_DECIDE, ...COMPARED, ...ALL_COMPARED].filter(name => !respelt.has(name))
   const kept = new Set([...known, ...own])
   return {
     kept,
@@ -54,6 +55,8 @@ function rulesFor ({ own: names, usual, once }: { readonly own: readonly string[
     vouched: names.filter(name => isForwarded(plainName(name)))
   }
 }
+
+const ALL_COMPARED = COMPARED_FIELDS.flatMap(({ names }) => names)
 
 const RULES = new WeakMap<IdempotencyPolicy, FieldRules>()
 
@@ -68,12 +71,13 @@ export function rulesOf (policy: IdempotencyPolicy): FieldRules {
 
 /** Every name that the configuration makes decisive. */
 function namesOf (policy: IdempotencyPolicy): readonly string[] {
-  const { key, scope, inbox } = policy
+  const { key, scope, fingerprint, inbox } = policy
   const verify = verifierOf(policy)
   return [
     ...key.sources.flatMap(headersRead),
     ...key.sources.flatMap(headersPassing),
     ...(scope.kind === 'parts' ? scope.parts.flatMap(part => part.kind === 'header' ? [part.name.toLowerCase()] : []) : []),
+    ...(fingerprint.headers ?? []).map(name => name.toLowerCase()),
     ...(verify === null ? [] : signatureHeaders(verify)),
     ...(inbox?.order?.kind === 'header' ? [inbox.order.name] : [])
   ]

@@ -182,7 +182,7 @@ function pushPartsOfOne (framed: Framed, { method, target }: Asked, contentType:
   if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', mediaType(contentType))
 }
 
-function pushPartsOfTwo (framed: Framed, { method, target }: Asked, { contentType, host, overriding, semantics }: ComparedHead, bits: number, mode: Mode): void {
+function pushPartsOfTwo (framed: Framed, { method, target }: Asked, { contentType, host, forwardedHosts, overriding, semantics }: ComparedHead, bits: number, mode: Mode): void {
   if ((bits & BITS.method) !== 0) {
     framed.push(method)
     pushLines(framed, overriding)
@@ -190,7 +190,7 @@ function pushPartsOfTwo (framed: Framed, { method, target }: Asked, { contentTyp
   if ((bits & BITS.target) !== 0) pushTarget(framed, originForm(target), (bits & BITS.unordered) !== 0)
   // Compared byte for byte, a body with the same bytes has another meaning under another boundary.
   if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', contentType === null ? '' : comparedMediaType(contentType, mode === 'bytes'))
-  if ((bits & BITS.host) !== 0) pushHost(framed, authorityOf(target) ?? host)
+  if ((bits & BITS.host) !== 0) pushHost(framed, authorityOf(target) ?? host, forwardedHosts)
   if ((bits & BITS.semantics) !== 0) pushLines(framed, semantics)
 }
 
@@ -211,8 +211,9 @@ function pushTarget (framed: Framed, target: string, unordered: boolean): void {
 }
 
 /** (RFC 9112 3.2.2: the target's own host wins over Host.) */
-function pushHost (framed: Framed, host: string | null): void {
-  framed.push(host === null ? '' : comparedHost(host))
+function pushHost (framed: Framed, host: string | null, forwarded: readonly string[]): void {
+  const hosts = [...host === null ? [] : [host], ...forwarded].map(comparedHost).filter(name => name !== '')
+  framed.push(Array.from(new Set(hosts)).join(','))
 }
 
 /** Each field's lines behind their number: none differs from an empty one. */

@@ -1,4 +1,4 @@
-/** A Host, read in two ways: as one of several applications, and as what was asked of the one. Both without case and final dot. */
+/** A Host, or what a proxy says of it, read in two ways: as one of several applications, and as what was asked of the one. Both without case and final dot. */
 
 /** 80 and 443: the gateway cannot know which of the two schemes the client used in front of what ends its TLS. */
 const DEFAULT_PORT = /:(?:80|443)?$/
@@ -23,3 +23,15 @@ export function comparedHost (host: string): string {
   const name = host.trim().toLowerCase().replace(PORT, '').replace(FINAL_DOT, '')
   return ADDRESS.test(name) || name === 'localhost' ? '' : name
 }
+
+/** What proxies say that the client asked for, where they ask for something else themselves: X-Forwarded-Host, or Forwarded (RFC 7239 5.3). */
+export function isForwardedHost (lowerName: string): boolean {
+  return lowerName === 'x-forwarded-host' || lowerName === 'forwarded'
+}
+
+/** Of one line of such a field, in their order; each hop adds one. */
+export function forwardedHosts (lowerName: string, value: string): string[] {
+  return lowerName === 'forwarded' ? Array.from(value.matchAll(HOST_PAIR), ([, quoted, token]) => quoted ?? token ?? '') : value.split(',')
+}
+
+const HOST_PAIR = /(?:^|[;,])[ \t]*host=(?:"([^"]*)"|([^;,\s]+))/gi

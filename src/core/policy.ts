@@ -20,6 +20,9 @@ export type FingerprintBody = 'auto' | 'bytes' | 'json' | 'none'
  */
 export interface CredentialPolicy { readonly kind: 'credential', readonly anonymous: boolean, readonly cookies: 'refuse' | 'ignore' }
 
+/** The text of a `const` part that says that callers share their keys, and what else they show does not matter. */
+export const SHARED = 'shared'
+
 /** `optional`: where it is absent, that is a value too. */
 export type ScopePart =
   | { readonly kind: 'header', readonly name: string, readonly optional?: true }

@@ -4,16 +4,18 @@
  * every request that reaches it).
  */
 import { authorizationScope, parseAuthorization } from './authorization.ts'
-import { callerScope } from './caller-scope.ts'
+import { callerScope, scopeForSelected } from './caller-scope.ts'
 import type { CallerOptions } from './caller-scope.ts'
 import { framedDigest } from './digest.ts'
 import { plainName } from './fields.ts'
 import type { Forwarded } from './forwarding.ts'
-import { plainHost } from './host.ts'
+import { forwardedHosts, isForwardedHost, plainHost } from './host.ts'
 import { headerLines, pairs, trimOws } from './lines.ts'
+import { SHARED } from './policy.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
 import type { Rules } from './rules.ts'
+import { shownBy } from './shown.ts'
 
 export interface Caller {
   readonly rawHeaders: RawHeaders
@@ -39,14 +41,27 @@ export type Claims = Readonly<Record<string, unknown>> | null
 export function scopeOf (caller: Caller, policy: ScopePolicy, claims: Claims, options: ScopeOptions): ScopeResult {
   switch (policy.kind) {
     case 'credential': return credentialScope(caller, policy, options)
-    case 'parts': return policy.parts.every(isFirstPart) ? partsScope(caller.rawHeaders, policy.parts, claims, options.rules) : laterPartsScope(caller, policy.parts, claims, options)
+    case 'parts': {
+      const found = policy.parts.every(isFirstPart) ? partsScope(caller.rawHeaders, policy.parts, claims, options.rules) : laterPartsScope(caller, policy.parts, claims, options)
+      return options.rules === 1 || found.kind === 'missing' || !countsSelected(policy.parts) ? found : scopeForSelected(found, options.shown ?? shownBy(caller.rawHeaders), policy.parts.flatMap(fieldOf))
+    }
   }
 }
 
 /** The scope in which a caller's records are where one upstream is several applications by their hosts. */
-export function scopeOnHost (scope: string, host: string | null): string {
+export function scopeOnHost (scope: string, caller: Pick<Caller, 'rawHeaders' | 'forwarded'>): string {
   const label = scope.slice(0, Math.max(0, scope.lastIndexOf(':')))
-  return `host,${label === '' ? scope : label}:${framedDigest(['host', '2', ...host === null ? [] : [plainHost(host)], scope]).toString('base64url')}`
+  return `host,${label === '' ? scope : label}:${framedDigest(['host', '2', ...hostsOf(caller), scope]).toString('base64url')}`
+}
+
+/** The Host, and what a trusted proxy says that it was where that is another: frameworks choose their application by it. */
+function hostsOf ({ rawHeaders, forwarded: { host, trusted } }: Pick<Caller, 'rawHeaders' | 'forwarded'>): string[] {
+  const hosts = host === null ? [] : [plainHost(host)]
+  for (const [name, value] of trusted ? pairs(rawHeaders) : []) {
+    const lower = name.toLowerCase()
+    if (isForwardedHost(lower)) hosts.push(...forwardedHosts(lower, value).map(plainHost))
+  }
+  return Array.from(new Set(hosts))
 }
 
 /** The token of the one `Authorization: Bearer` line, exactly as it came, or null. */
@@ -96,6 +111,11 @@ function missing (detail: string): ScopeResult {
 }
 
 // ---------------------------------------------------------------- of parts
+
+/** `credential` has looked at them already, and `shared` says that they do not matter. */
+function countsSelected (parts: readonly ScopePart[]): boolean {
+  return !parts.some(part => part.kind === 'credential' || (part.kind === 'const' && part.value === SHARED))
+}
 
 type ReadPart = Exclude<ScopePart, { readonly kind: 'host' | 'credential' }>
 
@@ -158,8 +178,10 @@ function partValue (rawHeaders: RawHeaders, part: ReadPart, claims: Claims, rule
   }
 }
 
-function hostValue ({ forwarded: { host } }: Caller): PartValue {
-  return host === null ? { kind: 'absent', detail: 'The request has no Host; this route tells callers apart by it.' } : { kind: 'value', value: plainHost(host) }
+function hostValue (caller: Caller): PartValue {
+  const { forwarded: { host } } = caller
+  const hosts = hostsOf(caller)
+  return host === null ? { kind: 'absent', detail: 'The request has no Host; this route tells callers apart by it.' } : { kind: 'value', value: hosts.join(',') }
 }
 
 /** Two values are two callers, and hops differ in which one they believe. An empty value counts where the part may be absent too. */

@@ -66,7 +66,7 @@ function answer (found: ScopeResult, asked: Asked): CallerScope {
 
 /** Two hosts of an upstream that is told them are two applications: by the second rules they have records of their own. */
 function scoped (caller: string, { rules, request, host }: Pick<Asked, 'rules' | 'request' | 'host'>): Scoped {
-  return { scope: rules === 2 && host === 'preserve' ? scopeOnHost(caller, request.forwarded.host) : caller, caller }
+  return { scope: rules === 2 && host === 'preserve' ? scopeOnHost(caller, request) : caller, caller }
 }
 
 /** Those that hold now, then the others: what was made before a change of them is its caller's after it. */

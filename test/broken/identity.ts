@@ -3,6 +3,9 @@ import type { Break } from './breaks.ts'
 
 const CALLER = 'core/caller-scope.ts'
 
+/** Without it the names of a scope's label tell most callers apart whom its digest does not. */
+const UNLABELLED = { file: CALLER, find: 'const names = sorted.slice(0, LABEL_NAMES_MAX).map(({ name }) => name)', replace: 'const names: string[] = []' } as const
+
 export const IDENTITY_BREAKS: readonly Break[] = [
   {
     name: 'first-carrier-alone',
@@ -14,13 +17,13 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'order-of-lines-counts',
     does: 'makes another caller of the same carriers in another order',
     breaks: ['same'],
-    patches: [{ file: CALLER, find: 'carriers.length === 1 ? carriers : carriers.toSorted((one, other) => one.name < other.name ? -1 : 1)', replace: 'carriers' }]
+    patches: [{ file: CALLER, find: 'const sorted = inOrder(carriers)', replace: 'const sorted = carriers' }]
   },
   {
     name: 'selectors-uncounted',
     does: 'counts no selector',
     breaks: ['caller'],
-    patches: [{ file: CALLER, find: "if (carrier.class === 'selector') selecting.push({ name, value, forwarded })", replace: "if (carrier.class === 'selector') continue" }]
+    patches: [{ file: CALLER, find: "if (carrier.class === 'selector') selecting.push({ name, value, ...way })", replace: "if (carrier.class === 'selector') continue" }]
   },
   {
     name: 'rotating-joins',
@@ -29,7 +32,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     patches: [{ file: 'core/shown.ts', find: "if (carrier.class === 'rotating') rotating.push(carrier)", replace: 'if (carrier === null) rotating.push(carrier)' }]
   },
   {
-    name: 'hosts-are-one',
+    name: 'hosts-share-records',
     does: 'has one set of records for all hosts of an upstream that is told them',
     breaks: ['caller'],
     patches: [{ file: 'gateway/caller.ts', find: "rules === 2 && host === 'preserve' ?", replace: "rules === 2 && host === 'preserve' && caller === '' ?" }]
@@ -50,25 +53,25 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'names-uncounted',
     does: 'counts the values of carriers, and not their names',
     breaks: ['caller'],
-    patches: [{ file: CALLER, find: 'for (const { name, value } of sorted) framed.push(name, value)', replace: 'for (const { value } of sorted) framed.push(value)' }]
+    patches: [{ file: CALLER, find: 'for (const { name, value } of sorted) framed.push(name, value)', replace: 'for (const { value } of sorted) framed.push(value)' }, UNLABELLED]
   },
   {
     name: 'names-run-into-values',
     does: 'puts nothing between a carrier\'s name and its value',
     breaks: ['caller'],
-    patches: [{ file: CALLER, find: 'for (const { name, value } of sorted) framed.push(name, value)', replace: 'for (const { name, value } of sorted) framed.push(name + value)' }]
+    patches: [{ file: CALLER, find: 'for (const { name, value } of sorted) framed.push(name, value)', replace: 'for (const { name, value } of sorted) framed.push(name + value)' }, UNLABELLED]
   },
   {
     name: 'carriers-run-together',
     does: 'puts nothing between one carrier and the next one',
     breaks: ['caller'],
-    patches: [{ file: CALLER, find: 'framedDigest(framed)', replace: "framedDigest([framed.join('')])" }]
+    patches: [{ file: CALLER, find: 'framedDigest(framed)', replace: "framedDigest([framed.join('')])" }, UNLABELLED]
   },
   {
     name: 'anybody-is-a-proxy',
     does: 'believes everybody what a proxy says',
     breaks: ['refused'],
-    patches: [{ file: CALLER, find: 'naming.some(({ forwarded }) => !forwarded || caller.forwarded.trusted)', replace: 'naming.length > 0' }]
+    patches: [{ file: CALLER, find: '!lookAlike && (!forwarded || caller.forwarded.trusted)', replace: '!lookAlike && (!forwarded || caller !== null)' }]
   },
   {
     name: 'unknown-names-are-nobody',
@@ -110,13 +113,13 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'hosts-uncompared',
     does: 'compares no host',
     breaks: ['request'],
-    patches: [{ file: 'core/fingerprint.ts', find: 'framed.push(host === null ? \'\' : comparedHost(host))', replace: 'framed.push(host === null ? \'\' : comparedHost(\'\'))' }]
+    patches: [{ file: 'core/fingerprint.ts', find: '[...host === null ? [] : [host], ...forwarded].map(comparedHost)', replace: '[...host === null ? [] : [host], ...forwarded].map(() => \'\')' }]
   },
   {
     name: 'ports-compared',
     does: 'makes another request of the same one at another port or address of the gateway',
     breaks: ['same'],
-    patches: [{ file: 'core/fingerprint.ts', find: 'framed.push(host === null ? \'\' : comparedHost(host))', replace: 'framed.push(host ?? \'\')' }]
+    patches: [{ file: 'core/fingerprint.ts', find: '[...host === null ? [] : [host], ...forwarded].map(comparedHost)', replace: '[...host === null ? [] : [host], ...forwarded]' }]
   },
   {
     name: 'ignored-members-compared',
@@ -147,5 +150,29 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'looks for nothing under the ids of the scheme before',
     breaks: ['same'],
     patches: [{ file: 'gateway/ids.ts', find: 'const before = earlier === null ? null : made(', replace: 'const before = earlier === null || earlier.number > 0 ? null : made(' }]
+  },
+  {
+    name: 'look-alikes-name',
+    does: 'takes a field that it drops for who calls',
+    breaks: ['refused'],
+    patches: [{ file: CALLER, find: '!lookAlike && (!forwarded || caller.forwarded.trusted)', replace: '(!forwarded || caller.forwarded.trusted)' }]
+  },
+  {
+    name: 'parts-have-no-accounts',
+    does: 'counts no selector beside the parts of a scope',
+    breaks: ['caller'],
+    patches: [{ file: 'core/scope.ts', find: '|| !countsSelected(policy.parts) ? found', replace: '|| countsSelected(policy.parts) || true ? found' }]
+  },
+  {
+    name: 'proxies-have-one-host',
+    does: 'does not ask which host a proxy was asked for',
+    breaks: ['caller'],
+    patches: [{ file: 'core/scope.ts', find: 'of trusted ? pairs(rawHeaders) : []', replace: 'of trusted && host === null ? pairs(rawHeaders) : []' }]
+  },
+  {
+    name: 'proxies-uncompared',
+    does: 'does not compare which host a proxy was asked for',
+    breaks: ['request'],
+    patches: [{ file: 'core/fingerprint.ts', find: '...host === null ? [] : [host], ...forwarded]', replace: '...host === null ? [] : [host], ...forwarded.slice(0, 0)]' }]
   }
 ]

@@ -72,7 +72,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'tenants-are-one',
     does: 'takes one credential for one caller, whichever tenant he asks for',
     breaks: ['I5', 'I6'],
-    patches: [{ file: 'core/caller-scope.ts', find: "    if (carrier.class === 'selector') selecting.push({ name, value, forwarded })\n", replace: "    if (carrier.class === 'selector') continue\n" }]
+    patches: [{ file: 'core/caller-scope.ts', find: "    if (carrier.class === 'selector') selecting.push({ name, value, ...way })\n", replace: "    if (carrier.class === 'selector') continue\n" }]
   },
   {
     name: 'lost-and-forgotten',

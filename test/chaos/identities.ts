@@ -126,7 +126,7 @@ export class Identities {
   #idOf ({ rules, secret }: RunScheme, route: string, caller: Caller, key: string): string {
     const found = scopeOf(callerWith(fieldsOf(caller)), { kind: 'credential', anonymous: false, cookies: 'refuse' }, null, rules === 1 ? FIRST_RULES : SECOND_RULES)
     if (found.kind !== 'scope') throw new Error(found.detail)
-    const scope = rules !== 1 && this.#preserves ? scopeOnHost(found.scope, caller.host ?? null) : found.scope
+    const scope = rules !== 1 && this.#preserves ? scopeOnHost(found.scope, callerWith([], { forwarded: { host: caller.host ?? null, trusted: false } })) : found.scope
     return recordId(route, scope, key, bytesOf({ rules, secret })).toString('base64url')
   }
 }

@@ -14,7 +14,15 @@ test('the start names the routes on which a renewed token makes another caller, 
   }
   for (const policy of ['{ scope: shared }', '{ scope: ["header:X-Tenant"] }', '{ scope: "jwt:sub", jwt: { jwks: "https://issuer/jwks" } }', '{ scope: ["jwt?:sub"], jwt: { jwks: "https://issuer/jwks" } }', '{ key: { from: github } }']) assert.deepEqual(notes(policy), [], policy)
   const many = Array.from({ length: 12 }, (_, index) => ({ name: `r${index}`, idempotency: { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' } as const } }))
-  assert.match(scopeWarnings([...many, { name: 'open', idempotency: null }]).join('\n'), /^Routes r0, r1, r2, r3, r4, r5, r6, r7, r8, r9 and 2 more: [^\n]+$/)
+  assert.match(scopeWarnings([...many, { name: 'open', idempotency: null }], true).join('\n'), /^Routes r0, r1, r2, r3, r4, r5, r6, r7, r8, r9 and 2 more: [^\n]+$/)
+})
+
+test('a scope that reads what changes, or what nobody may set, is told', (t) => {
+  const world = new ConfigWorld(t)
+  const notes = (policy: string, more = ''): string[] => banner(world.load(`${more}${fileWith({ policy })}`).config, ['sqlite'], 'http://a', 'http://b').filter(line => line.startsWith('note'))
+  for (const name of ['Cookie', 'X-Session-Id', 'Stripe-Signature']) assert.match(notes(`{ scope: ["header:${name}"] }`).join('\n'), /^note +Route charges: the scope reads a header that may change between two retries[^\n]+$/, name)
+  assert.match(notes('{ scope: ["header?:X-Forwarded-User"] }').join('\n'), /^note +Route charges: the scope reads a header that only a proxy may set, and trustProxies names none[^\n]+$/)
+  assert.deepEqual(notes('{ scope: ["header:X-Forwarded-User"] }', 'trustProxies: ["10.0.0.0/8"]\n'), [])
 })
 
 test('the start says of every route which way its requests go', (t) => {
@@ -23,9 +31,10 @@ test('the start says of every route which way its requests go', (t) => {
     ['{}', 'guarded, profile api, scope credential, unknown: hold'],
     ['{ mode: inbox, profile: relay, key: { required: true } }', 'inbox, profile relay, scope credential, unknown: retry, key required'],
     ['{ mode: drop, profile: relay }', 'drop, profile relay, scope credential'],
+    ['{ scope: shared }', 'guarded, profile api, scope shared, unknown: hold'],
     ['{ async: allowed }', 'guarded, inbox for those who ask, profile api, scope credential, unknown: hold']
   ] as const) {
     const lines = banner(world.load(fileWith({ policy })).config, ['sqlite'], 'http://a', 'http://b')
-    assert.equal(lines.at(-2), `routes    charges: POST,PATCH /v1/charges -> http://127.0.0.1:3000, ${said}`)
+    assert.equal(lines.find(line => line.startsWith('routes')), `routes    charges: POST,PATCH /v1/charges -> http://127.0.0.1:3000, ${said}`)
   }
 })

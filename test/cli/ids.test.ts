@@ -103,11 +103,14 @@ test('while anything of the scheme before is left there is no other, and it says
 })
 
 test('a secret is changed with the one before it as previousSecret, and refused without: every gateway would be blocked', async t => {
-  const { served, upgrade, shown } = storeOf(t)
+  const { served, upgrade, shown, secret } = storeOf(t)
   await served(async store => keyedIn(store, 'order-1', OLD, 1), schemeName(2, Buffer.from(OLD)))
   const without = await upgrade(['--yes'], { ONCEWAY_SECRET: NEW })
   assert.equal(without.exitCode, 1)
   assert.match(without.err, new RegExp(`Ids are made by the scheme 2:${secretFingerprint(Buffer.from(OLD))} now, with a secret that this file does not have: set previousSecret to it\\. .*--secret-lost`))
+  const nothing = await upgrade(['--yes'])
+  assert.match(nothing.err, /set previousSecret to it/)
+  assert.equal(existsSync(secret), false, 'what is refused makes no secret')
   const both = { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD }
   assert.match((await upgrade(['--yes'], both)).out, new RegExp(`^Ids are made by the scheme ${schemeName(2, Buffer.from(NEW))}, instead of ${schemeName(2, Buffer.from(OLD))}\\.`))
   assert.equal((await shown(both)).at(-1), `this file makes  ${[NEW, OLD].map(secret => schemeName(2, Buffer.from(secret))).join(', ')}, 2, 1`)

@@ -294,11 +294,62 @@ test('a header that the scope is made of must not stand beside another spelling 
 
 // ---------------------------------------------------------------- hosts that are applications of their own
 
+function onHost (caller: string, host: string | null, line: readonly string[] = [], trusted = true): string {
+  return scopeOnHost(caller, callerWith(line, { forwarded: { host, trusted } }))
+}
+
 test('the same caller on two hosts has two scopes, and a spelling of a host is no host of its own', () => {
   for (const caller of ['anonymous', scope(['Authorization', 'Bearer a'])]) {
-    assert.equal(new Set([scopeOnHost(caller, 'a.example'), scopeOnHost(caller, 'b.example'), scopeOnHost(caller, ''), scopeOnHost(caller, null), caller]).size, 5)
-    assert.equal(scopeOnHost(caller, 'A.example.:80'), scopeOnHost(caller, 'a.example'))
+    assert.equal(new Set([onHost(caller, 'a.example'), onHost(caller, 'b.example'), onHost(caller, ''), onHost(caller, null), caller]).size, 5)
+    assert.equal(onHost(caller, 'A.example.:80'), onHost(caller, 'a.example'))
   }
-  assert.match(scopeOnHost('anonymous', 'a'), /^host,anonymous:[A-Za-z0-9_-]{43}$/)
-  assert.match(scopeOnHost(scope(['X-Api-Key', 'k']), 'a'), /^host,x-api-key:[A-Za-z0-9_-]{43}$/)
+  assert.match(onHost('anonymous', 'a'), /^host,anonymous:[A-Za-z0-9_-]{43}$/)
+  assert.match(onHost(scope(['X-Api-Key', 'k']), 'a'), /^host,x-api-key:[A-Za-z0-9_-]{43}$/)
+})
+
+test('what a trusted proxy says of the host is one too, in either field, and what anybody else says is nothing', () => {
+  const alone = onHost('anonymous', 'a.example')
+  const said = [['X-Forwarded-Host', 'b.example'], ['x-forwarded-host', 'c.example, b.example'], ['Forwarded', 'for=1.2.3.4; host="d.example:8443", for=5.6.7.8']] as const
+  assert.equal(new Set([alone, ...said.map(line => onHost('anonymous', 'a.example', line))]).size, said.length + 1)
+  for (const line of said) assert.equal(onHost('anonymous', 'a.example', line, false), alone, line[0])
+  for (const line of [['X-Forwarded-Host', 'A.example:443'], ['Forwarded', 'host=a.example;proto=https'], ['Forwarded', 'for=unknown']] as const) assert.equal(onHost('anonymous', 'a.example', line), alone, line[1])
+  const policy: ScopePolicy = { kind: 'parts', parts: [CREDENTIAL, { kind: 'host' }] }
+  const behind = (host: string): string => scope(['X-Api-Key', 'k', 'X-Forwarded-Host', host], { policy, forwarded: { host: 'lb.internal', trusted: true } })
+  assert.notEqual(behind('a.example'), behind('b.example'))
+})
+
+// ---------------------------------------------------------------- accounts beside parts
+
+test('whoever the parts name, each account that he selects is apart, but where the route shares its keys', () => {
+  const named: ReadonlyArray<readonly [policy: ScopePolicy, line: readonly string[]]> = [
+    [parts({ kind: 'jwt', claim: 'sub' }), []],
+    [parts({ kind: 'header', name: 'x-my-user' }), ['X-My-User', 'a']],
+    [parts({ kind: 'cookie', name: 'sid', optional: true }), ['Cookie', 'sid=a']]
+  ]
+  for (const [policy, line] of named) {
+    const of = (...more: readonly string[]): string => scope([...line, ...more], { policy, claims: { sub: 'a' } })
+    const all = [of(), of('X-Tenant', 'a'), of('X-Tenant', 'b'), of('Stripe-Account', 'a'), of('X-Tenant', 'a', 'Stripe-Account', 'a')]
+    assert.equal(new Set(all).size, all.length)
+    assert.equal(of('x-tenant', ' a', 'stripe-account', 'a '), of('Stripe-Account', 'a', 'X-Tenant', 'a'))
+    assert.match(refusal([...line, 'X-Tenant', 'a', 'x_tenant', 'b'], { policy, claims: { sub: 'a' } }), /^The request has two X-Tenant headers/)
+    assert.equal(of('X-Request-Id', '1', 'X-Session-Id', 's'), of())
+  }
+  assert.match(scope(['X-My-User', 'a', 'X-Tenant', 't'], { policy: parts({ kind: 'header', name: 'x-my-user' }) }), /^header:x-my-user,x-tenant:[A-Za-z0-9_-]{43}$/)
+  assert.equal(scope(['X-Tenant', 'a'], { policy: parts({ kind: 'header', name: 'x-tenant' }) }).includes(','), false, 'and the one that is named counts once')
+  for (const others of [[], [{ kind: 'header', name: 'x-my-user' }]] as const) {
+    const policy = parts({ kind: 'const', value: 'shared' }, ...others)
+    assert.equal(scope(['X-My-User', 'a', 'X-Tenant', 'a'], { policy }), scope(['X-My-User', 'a', 'X-Tenant', 'b'], { policy }))
+  }
+})
+
+// ---------------------------------------------------------------- fields that go no further
+
+test('a look-alike of a carrier names nobody, since the upstream does not get it; beside another one it counts', () => {
+  for (const policy of ALL) {
+    for (const name of ['X_Api_Key', 'OIDC_CLAIM_sub', 'Remote_User']) {
+      assert.match(refusal([name, 'hunter2'], { policy }), /takes that field away: servers may take it for [A-Za-z-]+\. Send it so, or configure/)
+      assert.doesNotMatch(refusal([name, 'hunter2'], { policy }), /hunter2/)
+    }
+  }
+  assert.notEqual(scope(['Authorization', 'Bearer a', 'X_Api_Key', 'k']), scope(['Authorization', 'Bearer a']))
 })

@@ -81,10 +81,12 @@ test('a stable carrier or a selector on two lines is nobody, also when they are 
   }
 })
 
-test('a stable carrier spelled with underscores is another field: nobody gets another\'s scope by it', () => {
+test('a stable carrier spelled with underscores goes no further: alone it names nobody, and beside another one nobody gets another\'s scope by it', () => {
   for (const carrier of STABLE.filter(({ name }) => name.includes('-'))) {
     const [name, value] = lineOf(carrier)
-    assert.notEqual(scope([[name.replaceAll('-', '_'), value]]), scope([[name, value]]), name)
+    const [spelled, beside]: [Line, Line] = [[name.replaceAll('-', '_'), value], name === 'x-api-key' ? ['X-Auth-Token', 't'] : ['X-Api-Key', 'k']]
+    assert.match(detail([spelled], PUBLIC), /takes that field away/, name)
+    assert.equal(new Set([[spelled, beside], [[name, value], beside], [beside]].map(lines => scope(lines as Line[]))).size, 3, name)
   }
 })
 

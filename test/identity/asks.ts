@@ -47,6 +47,8 @@ export interface Ask {
   readonly content: Content
   /** Methods that override, and fields that change what is meant. */
   readonly meaning: Fields
+  /** What a proxy says of the host. */
+  readonly proxied: Fields
   /** What no gateway has a reason to look at. */
   readonly around: Fields
   /** Names that may be a caller's, and that nobody knows. */
@@ -152,9 +154,9 @@ function isForwarded (name: string): boolean {
   return name.replaceAll('_', '-').startsWith('x-forwarded-')
 }
 
-/** Someone is named by what is believed. */
+/** Someone is named by what is believed, and by its name. */
 export function isNamed ({ trusted }: World, { lines, certificate }: Pick<Ask, 'lines' | 'certificate'>): boolean {
-  return certificate !== null || lines.some(line => isStable(line) && bare(line.value.text) !== '' && (trusted || !isForwarded(line.name)))
+  return certificate !== null || lines.some(line => isStable(line) && line.name === line.carrier?.name && bare(line.value.text) !== '' && (trusted || !isForwarded(line.name)))
 }
 
 export function isStable ({ carrier }: Line): boolean {
@@ -226,6 +228,7 @@ export function drawAsk (drawing: Drawing, place: Place, key: string, certificat
     certificate,
     content: drawContent(random, place),
     meaning: [...override ? [[random.pick(OVERRIDES), 'PATCH'] as const] : [], ...random.chance(0.2) ? [[drawSemantics(random, place), hex(random, 1, 4)] as const] : []],
+    proxied: [],
     around: drawAround(random),
     unknown: [],
     wrong: [],
@@ -300,7 +303,7 @@ export function render (random: Random, id: string, ask: Ask): Sent {
     ...ask.lines.map(({ name, value }) => line(name, value.text, !COMPARED_NAMES.has(name))),
     ...ask.content.kind === 'none' ? [] : [line('Content-Type', contentTypeOf(content), true)],
     ...content.encoding === null ? [] : [line('Content-Encoding', content.encoding)],
-    ...ask.meaning.map(([name, value]) => line(name, value)),
+    ...[...ask.meaning, ...ask.proxied].map(([name, value]) => line(name, value)),
     ...[...ask.around, ...ask.unknown, ...ask.wrong].map(([name, value]) => line(name, value)),
     ...ask.deferred ? [line('Prefer', 'respond-async')] : [],
     ...ask.prefers === null ? [] : [line('Prefer', ask.prefers)],

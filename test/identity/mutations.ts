@@ -4,11 +4,12 @@
  */
 import { CARRIERS, CLIENT_CERTIFICATE, COOKIE, CREDENTIAL, PROXY_USER } from '../../src/core/carriers.ts'
 import type { Carrier } from '../../src/core/carriers.ts'
+import { comparedHost } from '../../src/core/host.ts'
 import { certificateOf, COMPARED_NAMES, drawAround, drawLine, drawSemantics, drawUnknown, ENCODINGS, isNamed, isServed, isStable, isTaken, mustBeNamed, OVERRIDES, UTF8 } from './asks.ts'
 import type { Ask, Content, Drawing, Line } from './asks.ts'
 import type { Random } from '../chaos/random.ts'
 import { bare, cased, changing, EXPIRED_TOKEN, HANDSHAKES, hex, neighbour, NOBODY, plain, UNREADABLE } from './values.ts'
-import { HOSTS } from './world.ts'
+import { countsSelectors, HOSTS } from './world.ts'
 
 /** null: there is nothing of the kind to change. */
 export type Change = (drawing: Drawing, ask: Ask) => Ask | null
@@ -24,6 +25,7 @@ function named (table: Readonly<Record<string, Change>>): Mutation[] {
 // ---------------------------------------------------------------- small things
 
 const counts = ({ place }: Ask): boolean => place.telling.carriers !== null
+const selects = ({ place }: Ask): boolean => countsSelectors(place.telling)
 
 function replaced (ask: Ask, line: Line, by: Partial<Line> | null): Ask {
   return { ...ask, lines: ask.lines.flatMap(each => each !== line ? [each] : by === null ? [] : [{ ...each, ...by }]) }
@@ -136,9 +138,10 @@ export const SAME: readonly Mutation[] = named({
   'the inbox asked for, or not': where(({ place: { mode } }) => mode === 'async', (_, ask) => ({ ...ask, deferred: !ask.deferred })),
   'what its scope does not name': where(ask => !counts(ask), (drawing, ask) => {
     const { random, deck } = drawing
-    const mayChange = (line: Line): boolean => line.part === undefined && !(ask.place.compared.whole && COMPARED_NAMES.has(line.name))
+    const isSelector = (cls: string | undefined): boolean => cls === 'selector' && selects(ask)
+    const mayChange = (line: Line): boolean => line.part === undefined && !isSelector(line.carrier?.class) && !(ask.place.compared.whole && COMPARED_NAMES.has(line.name))
     const lines = ask.lines.filter(line => !mayChange(line) || random.chance(0.6)).map(line => mayChange(line) && random.chance(0.7) ? { ...line, value: line.value.other(random) } : line)
-    const carrier = deck.take(({ name }) => !COMPARED_NAMES.has(name) && !isTaken(ask.place, name) && !lines.some(line => line.name === name))
+    const carrier = deck.take(({ name, class: cls }) => !isSelector(cls) && !COMPARED_NAMES.has(name) && !isTaken(ask.place, name) && !lines.some(line => line.name === name))
     return { ...ask, lines: [...lines, drawLine(drawing, ask.place, carrier)], certificate: ask.certificate === null || random.chance(0.5) ? ask.certificate : null }
   }),
   'what its route does not compare': (drawing, ask) => {
@@ -162,19 +165,19 @@ export function changedBy (drawing: Drawing, mutations: readonly Mutation[], ask
 
 export const CALLER: readonly Mutation[] = named({
   'another value': where(counts, onLine(line => isCounted(line) && isFilled(line), ({ random }, { value }) => ({ value: value.other(random) }))),
-  'another value of a selector': where(counts, onLine(line => line.carrier?.class === 'selector', ({ random }, { value }) => ({ value: value.other(random) }))),
+  'another value of a selector': where(selects, onLine(line => line.carrier?.class === 'selector', ({ random }, { value }) => ({ value: value.other(random) }))),
   'a stable carrier more': where(counts, (drawing, ask) => {
     const carrier = fresh(drawing, ask, ({ class: cls }) => cls === 'stable')
     return served(drawing, { ...ask, lines: [...ask.lines, drawLine(drawing, ask.place, carrier)] })
   }),
-  'a selector more': where(counts, (drawing, ask) => ({ ...ask, lines: [...ask.lines, drawLine(drawing, ask.place, fresh(drawing, ask, ({ class: cls }) => cls === 'selector'))] })),
+  'a selector more': where(selects, (drawing, ask) => ({ ...ask, lines: [...ask.lines, drawLine(drawing, ask.place, fresh(drawing, ask, ({ class: cls }) => cls === 'selector'))] })),
   'a carrier less': where(counts, (drawing, ask) => served(drawing, onLine(line => isCounted(line) && line.part === undefined, () => null)(drawing, ask))),
   'nobody in its place': where(({ place: { telling } }) => telling.carriers === 'public', (_, ask) => {
     const lines = ask.lines.filter(line => line.part === true || (!isStable(line) && !isRotating(line)))
     return lines.some(isStable) || !(ask.lines.some(isStable) || ask.certificate !== null) ? null : { ...ask, lines, certificate: null, unknown: [] }
   }),
   'a proxy that names nobody': where(counts, (drawing, ask) => served(drawing, onLine(line => isStable(line) && isFilled(line) && (line.carrier?.what === PROXY_USER || line.carrier?.what === CLIENT_CERTIFICATE), () => ({ value: NOBODY }))(drawing, ask))),
-  'an empty selector': where(counts, onLine(line => line.carrier?.class === 'selector' && isFilled(line) && line.part === undefined, () => ({ value: plain('') }))),
+  'an empty selector': where(selects, onLine(line => line.carrier?.class === 'selector' && isFilled(line) && line.part === undefined, () => ({ value: plain('') }))),
   'the value under another name': where(counts, (drawing, ask) => served(drawing, onLine(isFree, (_, line) => {
     const carrier = fresh(drawing, ask, ({ name, class: cls, what }) => cls === line.carrier?.class && what !== CREDENTIAL && !(cls === 'selector' && COMPARED_NAMES.has(name)))
     return { name: carrier.name, carrier }
@@ -203,13 +206,14 @@ export const CALLER: readonly Mutation[] = named({
     const { line, next } = drawing.random.pick(pairs)
     return served(drawing, replaced(replaced(ask, next, null), line, { value: plain(`${line.value.text}${next.name}${next.value.text}`) }))
   }),
-  'a name with an underscore': where(counts, (drawing, ask) => onLine(line => isCounted(line) && line.part === undefined && line.name.includes('-'), ({ random }, { name }) => ({ name: random.chance(0.5) ? name.replaceAll('-', '_') : name.replace('-', '_') }))(drawing, ask)),
+  'a name with an underscore': where(counts, (drawing, ask) => served(drawing, onLine(line => isCounted(line) && line.part === undefined && line.name.includes('-'), ({ random }, { name }) => ({ name: random.chance(0.5) ? name.replaceAll('-', '_') : name.replace('-', '_') }))(drawing, ask))),
   'another client certificate': where(ask => counts(ask) && ask.certificate !== null, (drawing, ask) => {
     const { random } = drawing
     const next = random.chance(0.3) ? null : random.chance(0.3) ? neighbour(random, ask.certificate ?? '') : certificateOf(random)
     return served(drawing, { ...ask, certificate: next })
   }),
   'another host': where(({ place: { preserve, telling } }) => preserve || telling.host, toAnotherHost),
+  'another host that a proxy was asked for': where(({ place: { preserve, telling } }, { world }) => world.trusted && (preserve || telling.host), forwardedFrom),
   'another value of a part': onLine(line => line.part === true, ({ random }, { value }) => ({ value: value.other(random) })),
   'an optional part more': (drawing, ask) => {
     const { random } = drawing
@@ -229,10 +233,16 @@ function toAnotherHost ({ random }: Drawing, ask: Ask): Ask | null {
   return others.length === 0 ? null : atHost(ask, random.pick(others))
 }
 
+function forwardedFrom ({ random }: Drawing, ask: Ask): Ask {
+  const host = random.pick(HOSTS.filter(name => comparedHost(name) !== '' && comparedHost(name) !== comparedHost(ask.host)))
+  return { ...ask, proxied: [random.pick([['X-Forwarded-Host', host], ['Forwarded', `for=192.0.2.1; Host="${host}"`]] as const)] }
+}
+
 // ---------------------------------------------------------------- another request
 
 /** Compared where anything is. */
 const OF_ANY: readonly Mutation[] = named({
+  'another host that a proxy was asked for': where(isHostCompared, forwardedFrom),
   'another method': ({ random }, ask) => ({ ...ask, method: random.pick(ask.place.methods.filter(method => method !== ask.method)) }),
   'a method that overrides': ({ random }, ask) => {
     const [there] = ask.meaning.filter(([name]) => (OVERRIDES as readonly string[]).includes(name))
@@ -275,7 +285,7 @@ export const REQUEST: readonly Mutation[] = [
   ...OF_ANY.map(({ name, change }) => ({ name, change: where(({ place: { compared } }) => compared.any, change) })),
   ...OF_THE_WHOLE.map(({ name, change }) => ({ name, change: where(({ place: { compared } }) => compared.whole, change) })),
   ...named({
-    'a selector that no scope counts': where(ask => !counts(ask) && ask.place.compared.whole, (drawing, ask) => {
+    'a selector that no scope counts': where(ask => !selects(ask) && ask.place.compared.whole, (drawing, ask) => {
       const carrier = fresh(drawing, ask, ({ name }) => COMPARED_NAMES.has(name))
       return { ...ask, lines: [...ask.lines, drawLine(drawing, ask.place, carrier)] }
     }),
@@ -316,7 +326,7 @@ const isOfChange = ({ carrier, part }: Line): boolean => carrier?.what === CREDE
 
 export const FLAWS: readonly Flaw[] = [
   ...flaws(TWICE, {
-    'a carrier on two lines': where(counts, ({ random }, ask) => {
+    'a carrier on two lines': where(selects, ({ random }, ask) => {
       const lines = ask.lines.filter(line => isCounted(line) && line.part === undefined)
       if (lines.length === 0) return null
       const { name, value } = random.pick(lines)
@@ -342,6 +352,12 @@ export const FLAWS: readonly Flaw[] = [
     'a name that nobody knows, alone': where(counts, (drawing, ask) => {
       const bare = unnamed(drawing, ask)
       return bare === null ? null : { ...bare, lines: bare.lines.filter(line => !isRotating(line)), unknown: [drawUnknown(drawing.random, ask.place)] }
+    }),
+    'a look-alike of a carrier, alone': where(counts, (drawing, ask) => {
+      const bare = unnamed(drawing, ask)
+      if (bare === null) return null
+      const carrier = fresh(drawing, bare, ({ class: cls, name, what }) => cls === 'stable' && name.includes('-') && what !== CREDENTIAL)
+      return { ...bare, lines: [...bare.lines, { ...drawLine(drawing, ask.place, carrier), name: carrier.name.replace('-', '_'), value: plain('alice') }] }
     }),
     'a proxy that nobody trusts, alone': where((ask, { world }) => counts(ask) && !world.trusted, (drawing, ask) => {
       const bare = unnamed(drawing, ask)

@@ -23,6 +23,11 @@ export interface Telling {
   readonly host: boolean
 }
 
+/** What chooses an account counts beside whatever else is named, but for callers who share their keys. */
+export function countsSelectors ({ carriers, written }: Telling): boolean {
+  return carriers !== null || ![written].flat().includes('shared')
+}
+
 const tenant = (optional: boolean, name = 'X-My-Tenant') => ({ header: { name, optional } })
 const sid = (optional: boolean) => ({ cookie: { optional } })
 const sub = (optional: boolean) => ({ claim: { optional } })
@@ -251,7 +256,7 @@ function drawComparison (random: Random, sender: Sender, profile: Place['profile
   const whole = profile === 'api' && !sender.event
   const usual: Compared = { any: true, whole, body: 'auto', unordered: false, members: 'all', extra: false }
   if (mode === 'drop') return { compared: { ...usual, any: false, whole: false } }
-  const mayName = sender.body === undefined ? 5 : 0
+  const mayName = sender.body === undefined ? 7 : 0
   switch (random.weighted({ usual: 70, json: 7, unordered: 5, extra: 5, none: 4, ignore: mayName, only: mayName })) {
     case 'usual': return { compared: usual }
     case 'json': return { compared: { ...usual, whole: true, body: 'json' }, fingerprint: { body: 'json' } }

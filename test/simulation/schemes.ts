@@ -95,7 +95,7 @@ export class Identities {
     const { name, upstream, idempotency } = this.#route
     const found = scopeOf(callerWith(headersOf(client)), idempotency.scope, null, rules === 1 ? FIRST_RULES : SECOND_RULES)
     if (found.kind !== 'scope') throw new TypeError(found.detail)
-    const scope = rules === 2 && upstream.host === 'preserve' ? scopeOnHost(found.scope, hostOf(client)) : found.scope
+    const scope = rules === 2 && upstream.host === 'preserve' ? scopeOnHost(found.scope, callerWith([], { forwarded: { host: hostOf(client), trusted: false } })) : found.scope
     const record = nameOf(recordId(name, scope, client.key, secretOf(kind)))
     this.#rules.set(record, rules)
     return record
