@@ -97,6 +97,21 @@ describe('ids in Postgres', needs('postgres'), () => {
     assert.equal((await store.schemes()).current?.name, newName)
   })
 
+  test('one that registers nothing shows in its connections, and a command beside it is no gateway', async t => {
+    const { url, gateway, store, upgrade } = await openWorld(t)
+    const long = `${'h'.repeat(60)}-1`
+    await gateway(long, schemeNames([Buffer.from(NEW)]))
+    for (const name of ['onceway claims silent-7', 'onceway wakes silent-7', `onceway wakes ${long}`, 'onceway background records', 'onceway open', 'psql']) {
+      const client = new Client({ connectionString: url, application_name: name })
+      await client.connect()
+      t.after(async () => { await client.end() })
+    }
+    const env = { ONCEWAY_SECRET: NEW }
+    assert.match((await upgrade(['--yes'], env)).err, /^onceway: refused, nothing changed\. Not every gateway can make ids by this scheme: silent-7 \(seen 0 s ago\)\. /)
+    assert.equal((await upgrade(['--yes', '--without', 'silent-7'], env)).exitCode, 0)
+    assert.equal((await store.schemes()).current?.name, newName)
+  })
+
   test('while anything of the scheme before is left there is no other, and it says until when', async t => {
     const { store, upgrade } = await openWorld(t)
     await keyedIn(store, 'order-1', null, 1)

@@ -10,7 +10,7 @@ import type { EarlierScheme, Scheme, Schemes } from '../../core/schemes.ts'
 import { StartError } from '../../errors.ts'
 import type { LostQuestion } from '../../ports.ts'
 import { byteas, smallints } from './arrays.ts'
-import { BELIEVED, UNBALANCED, type Session, type Statement } from './connections.ts'
+import { BELIEVED, COMMAND_INSTANCE, UNBALANCED, type Session, type Statement } from './connections.ts'
 import { isPastMessage } from './inbox-rows.ts'
 
 /** A few hundred statements, each of them a few milliseconds long, are let out first; those that come behind it wait as long. */
@@ -165,7 +165,24 @@ async function unableOf (client: ClientBase, schema: string, { name, without }: 
  where g.seen_at > clock_timestamp() - interval '${LIVES_MS} ms' and ($1 = any (g.schemes)) is not true and g.instance <> all ($2::text[])
    and exists (select from ${schema}.gateway_routes r where r.gateway = g.id)
  order by g.instance`, [name, without ?? []])
-  return rows.map(({ instance, silent_ms: silentMs }) => ({ instance, silentMs }))
+  const silent = rows.map(({ instance, silent_ms: silentMs }) => ({ instance, silentMs }))
+  return [...silent, ...await unregistered(client, schema, without ?? [])]
+}
+
+/** What a name is cut to in pg_stat_activity (NAMEDATALEN less its end). */
+const APPLICATION_NAME_MAX = 63
+
+/**
+ * Gateways of releases that register nothing show in their connections (open.ts names these: purpose, then instance). One that
+ * has none at this moment is not found: it claims nothing any more, and says so to its clients.
+ */
+async function unregistered (client: ClientBase, schema: string, without: readonly string[]): Promise<Array<{ instance: string, silentMs: number }>> {
+  const { rows } = await client.query<{ instance: string }>(`${UNBALANCED} select distinct n.instance
+  from pg_catalog.pg_stat_activity a, lateral substring(a.application_name from '^onceway ([a-z]+) .') as purpose, lateral substring(a.application_name from '^onceway [a-z]+ (.+)$') as n (instance)
+ where a.datname = current_database() and n.instance <> all ($1::text[])
+   and not exists (select from ${schema}.gateways g where g.seen_at > clock_timestamp() - interval '${LIVES_MS} ms' and left('onceway ' || purpose || ' ' || g.instance, ${APPLICATION_NAME_MAX}) = a.application_name)
+ order by 1`, [[...without, COMMAND_INSTANCE]])
+  return rows.map(({ instance }) => ({ instance, silentMs: 0 }))
 }
 
 // ---------------------------------------------------------------- the end of the one before
