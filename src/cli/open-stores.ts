@@ -4,7 +4,6 @@ import type { ClockReport } from '../core/arbiter-time.ts'
 import type { InboxStore, LockStore, Log, Meter, RecordStore } from '../ports.ts'
 import { NO_LOCKS } from '../store/no-locks.ts'
 import { confirmClockOf, readClockOf } from '../store/postgres/clock.ts'
-import { COMMAND_INSTANCE } from '../store/postgres/connections.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { openPostgres, withPostgres } from '../store/postgres/open.ts'
 import { openRedis } from '../store/redis/open.ts'
@@ -52,7 +51,7 @@ export function secretsOf ({ secrets, stores: { postgres }, dataDir }: Config): 
 /** With `migrate: check`: a command that looks at records must not change the database under running gateways. */
 async function openRecords ({ stores: { postgres }, dataDir }: Config, believedMs: () => number | null): Promise<RecordStore & { readonly inbox: InboxStore }> {
   if (postgres === null) return openSqlite({ dataDir, exclusive: false, believedMs })
-  return openPostgres({ ...postgres, migrate: 'check', believedMs, instance: COMMAND_INSTANCE, log: SILENT, meter: UNCOUNTED })
+  return openPostgres({ ...postgres, migrate: 'check', believedMs, instance: 'records', log: SILENT, meter: UNCOUNTED })
 }
 
 /** A command has no clock of its own to hold against the store's: it believes what the gateways have found, for the moment that it lasts. */

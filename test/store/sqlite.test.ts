@@ -169,6 +169,8 @@ describe('sqlite: the data directory', () => {
   })
 })
 
+const UNDER_WAY = 10_000
+
 describe('sqlite: faults', () => {
   const unavailable = (inDoubt: boolean) => (error: unknown) => error instanceof StoreUnavailable && error.inDoubt === inDoubt
   const faulted = (inDoubt: boolean) => (error: unknown) => error instanceof Faulted && error.fault.kind === 'unavailable' && error.fault.inDoubt === inDoubt
@@ -187,7 +189,8 @@ describe('sqlite: faults', () => {
 
   test('a worker that dies leaves what was under way in doubt, and refuses the rest at once', async t => {
     const { link } = await openLink({ file: join(directoryFor(t), 'onceway.db'), nowMs: 0, exclusive: true })
-    const under = link.send([{ op: 'insert', claim: claimOf() }], 0)
+    // So many that it is not through when it is killed in the same turn.
+    const under = link.send(Array.from({ length: UNDER_WAY }, () => ({ op: 'insert', claim: claimOf() }) as const), 0)
     const check = assert.rejects(under, unavailable(true))
     await link.kill()
     await check

@@ -15,9 +15,6 @@ import { faultOfConnecting, faultOfStatement, faultOfWarning, isStatementMislaid
  */
 export const UNBALANCED = '/*NO LOAD BALANCE*/'
 
-/** The instance that commands beside gateways call themselves (pg_stat_activity). */
-export const COMMAND_INSTANCE = 'records'
-
 /** One named statement. `text` gets the quoted schema; every name in it is qualified. */
 export interface Statement {
   readonly name: string

@@ -10,7 +10,7 @@ import type { EarlierScheme, Scheme, Schemes } from '../../core/schemes.ts'
 import { StartError } from '../../errors.ts'
 import type { LostQuestion } from '../../ports.ts'
 import { byteas, smallints } from './arrays.ts'
-import { BELIEVED, COMMAND_INSTANCE, UNBALANCED, type Session, type Statement } from './connections.ts'
+import { BELIEVED, UNBALANCED, type Session, type Statement } from './connections.ts'
 import { isPastMessage } from './inbox-rows.ts'
 
 /** A few hundred statements, each of them a few milliseconds long, are let out first; those that come behind it wait as long. */
@@ -173,15 +173,16 @@ async function unableOf (client: ClientBase, schema: string, { name, without }: 
 const APPLICATION_NAME_MAX = 63
 
 /**
- * Gateways of releases that register nothing show in their connections (open.ts names these: purpose, then instance). One that
+ * Gateways of releases that register nothing show in their connections (open.ts names these: purpose, then instance, which
+ * ends in its process id, unless it was cut; commands have none). One that
  * has none at this moment is not found: it claims nothing any more, and says so to its clients.
  */
 async function unregistered (client: ClientBase, schema: string, without: readonly string[]): Promise<Array<{ instance: string, silentMs: number }>> {
   const { rows } = await client.query<{ instance: string }>(`${UNBALANCED} select distinct n.instance
   from pg_catalog.pg_stat_activity a, lateral substring(a.application_name from '^onceway ([a-z]+) .') as purpose, lateral substring(a.application_name from '^onceway [a-z]+ (.+)$') as n (instance)
- where a.datname = current_database() and n.instance <> all ($1::text[])
+ where a.datname = current_database() and (n.instance ~ '-[0-9]+$' or length(a.application_name) = ${APPLICATION_NAME_MAX}) and n.instance <> all ($1::text[])
    and not exists (select from ${schema}.gateways g where g.seen_at > clock_timestamp() - interval '${LIVES_MS} ms' and left('onceway ' || purpose || ' ' || g.instance, ${APPLICATION_NAME_MAX}) = a.application_name)
- order by 1`, [[...without, COMMAND_INSTANCE]])
+ order by 1`, [without])
   return rows.map(({ instance }) => ({ instance, silentMs: 0 }))
 }
 
