@@ -212,8 +212,9 @@ function pushTarget (framed: Framed, target: string, unordered: boolean): void {
 
 /** (RFC 9112 3.2.2: the target's own host wins over Host.) */
 function pushHost (framed: Framed, host: string | null, forwarded: readonly string[]): void {
-  const hosts = [...host === null ? [] : [host], ...forwarded].map(comparedHost).filter(name => name !== '')
-  framed.push(Array.from(new Set(hosts)).join(','))
+  const asked = host === null ? '' : comparedHost(host)
+  if (forwarded.length === 0) framed.push(asked)
+  else framed.push(Array.from(new Set([asked, ...forwarded.map(comparedHost)].filter(name => name !== ''))).join(','))
 }
 
 /** Each field's lines behind their number: none differs from an empty one. */

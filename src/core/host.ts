@@ -20,6 +20,15 @@ const ADDRESS = /^\[|^[0-9.]+$/
  * among them themselves try again at another one; so it counts as no name. '': there is none.
  */
 export function comparedHost (host: string): string {
+  if (host === last.host) return last.compared
+  last = { host, compared: readHost(host) }
+  return last.compared
+}
+
+/** Almost every request asks for the one before's. */
+let last = { host: '', compared: '' }
+
+function readHost (host: string): string {
   const name = host.trim().toLowerCase().replace(PORT, '').replace(FINAL_DOT, '')
   return ADDRESS.test(name) || name === 'localhost' ? '' : name
 }

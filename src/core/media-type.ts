@@ -34,6 +34,15 @@ export function parametersOf (contentType: string, from: number): Parameter[] | 
  * where the body is compared byte for byte: elsewhere a retry may draw another one.
  */
 export function comparedMediaType (contentType: string, boundary: boolean): string {
+  if (contentType === last.contentType && boundary === last.boundary) return last.compared
+  last = { contentType, boundary, compared: readMediaType(contentType, boundary) }
+  return last.compared
+}
+
+/** Almost every request has the one before's. */
+let last = { contentType: '', boundary: false, compared: '' }
+
+function readMediaType (contentType: string, boundary: boolean): string {
   const plain = UTF8_ALONE.exec(contentType)?.[1] ?? contentType
   const end = plain.indexOf(';')
   const type = mediaType(plain)

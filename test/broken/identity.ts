@@ -113,13 +113,13 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'hosts-uncompared',
     does: 'compares no host',
     breaks: ['request'],
-    patches: [{ file: 'core/fingerprint.ts', find: '[...host === null ? [] : [host], ...forwarded].map(comparedHost)', replace: '[...host === null ? [] : [host], ...forwarded].map(() => \'\')' }]
+    patches: [{ file: 'core/fingerprint.ts', find: "const asked = host === null ? '' : comparedHost(host)", replace: "const asked = host === null ? '' : comparedHost('')" }]
   },
   {
     name: 'ports-compared',
     does: 'makes another request of the same one at another port or address of the gateway',
     breaks: ['same'],
-    patches: [{ file: 'core/fingerprint.ts', find: '[...host === null ? [] : [host], ...forwarded].map(comparedHost)', replace: '[...host === null ? [] : [host], ...forwarded]' }]
+    patches: [{ file: 'core/fingerprint.ts', find: "const asked = host === null ? '' : comparedHost(host)", replace: "const asked = host ?? ''" }]
   },
   {
     name: 'ignored-members-compared',
@@ -173,6 +173,6 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'proxies-uncompared',
     does: 'does not compare which host a proxy was asked for',
     breaks: ['request'],
-    patches: [{ file: 'core/fingerprint.ts', find: '...host === null ? [] : [host], ...forwarded]', replace: '...host === null ? [] : [host], ...forwarded.slice(0, 0)]' }]
+    patches: [{ file: 'core/fingerprint.ts', find: '...forwarded.map(comparedHost)]', replace: '...forwarded.slice(0, 0)]' }]
   }
 ]
