@@ -37,6 +37,12 @@ export class SteadyLoad {
     await Promise.all(this.#clients)
   }
 
+  /** The key that was answered first, once more. */
+  async oldest (): Promise<void> {
+    const [key] = this.answers.keys()
+    if (key !== undefined) await this.keyed('a retry', key)
+  }
+
   async #client (client: number): Promise<void> {
     for (let turn = client; !this.#stopped; turn++) {
       await this.#turn(turn % TURNS)

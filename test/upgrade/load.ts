@@ -46,7 +46,9 @@ export class Load {
     await eventually(() => this.requests.answers.size > 0 && this.#accepted.size === SENDERS && this.#events.length > 0, 'the load has begun', DELIVERED_WITHIN_MS)
   }
 
+  /** Not before one of the first release's has been asked for again. */
   async stop (): Promise<void> {
+    await this.requests.oldest()
     this.#stopped = true
     await Promise.all([this.requests.stop(), ...this.#clients])
   }
