@@ -198,7 +198,8 @@ export async function acceptClaimed (gateway: Gateway, execution: Execution, may
 
 /**
  * An acceptance in doubt is made again until the store says what there is: it is the same message. Who waits is told after
- * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox.
+ * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox. When it has ended, the
+ * store is asked still: it takes nothing under a claim that is over, and its record is to say what the inbox says.
  */
 async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
   const { visit } = execution
@@ -208,7 +209,7 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
   let inDoubt = false
   try {
     for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
-      if (!maySend()) return inDoubt ? { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null } : { kind: 'unsent', code: 'LEASE' }
+      if (!inDoubt && !maySend()) return { kind: 'unsent', code: 'LEASE' }
       try {
         const result = await inbox.accept(message)
         // It came too late, whichever try of it: the claim has ended, and nothing that is under way can come in any more.
@@ -221,7 +222,7 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
       }
       execution.ending.resolve({ kind: 'unavailable', inDoubt: true })
       await gateway.pause(pauseMs)
-      if (gateway.stopped) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
+      if (gateway.stopped || execution.cancelled) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
     }
   } finally {
     cancelTimer()

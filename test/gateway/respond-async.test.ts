@@ -212,6 +212,30 @@ test('an acceptance in doubt is made again until the store says what there is; n
   }
 })
 
+test('an acceptance whose reply comes to be lost when its lease is over: the record says in the end what the inbox says', async t => {
+  for (const [fault, said] of [[LOST_REPLY, 'completed'], [LOST_REQUEST, 'released']] as const) {
+    const records = new MemoryStore({ nowMs: Date.now })
+    const shared = new MemoryInbox({ nowMs: Date.now, records })
+    const { ask, faults, messages, gateway, witness } = await startAsync(t, { shared, world: { records }, policy: { leaseMs: 50 } })
+    const lost = gate()
+    faults.set('accept', firstly(1, async (proceed, args) => fault(proceed, args).finally(async () => lost.fault(async () => undefined))))
+    const asked = ask('k', { headers: ASYNC })
+    await lost.reached
+    for (const execution of gateway.executions.all()) gateway.leases.drop(execution)
+    await eventually(async () => {
+      await records.lapse({ ids: null, running: [], limit: 1, still: () => true })
+      return (await records.look(idOf('k')))?.state === 'indeterminate'
+    }, 'the lease is over')
+    lost.open()
+    assert.equal((await asked).json.code, 'store-unavailable')
+    await eventually(() => gateway.executions.size === 0, 'the acceptance is decided')
+    assert.equal((await records.look(idOf('k')))?.state, said)
+    assert.equal((await ask('k', { headers: ASYNC })).status, 202)
+    assert.equal((await messages()).length, 1)
+    assert.equal(witness.seen.length, 0)
+  }
+})
+
 test('onStoreDown: forward does not forward what was to be accepted', async t => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const { ask, witness } = await startAsync(t, { policy: { onStoreDown: 'forward' }, world: { records: records.store } })

@@ -71,7 +71,7 @@ function pagesKept ({ policy }: Schedule, { events }: History): Wrong[] {
   })
 }
 
-/** N5: what was accepted is delivered some day. It was not executed in that life, unless it may be sent again: by its policy, or as an operator has said. */
+/** N5: what was accepted is delivered some day. It was not executed in that life, unless it may be sent again: by its policy, or as an operator or the upstream, asked, has said. */
 function executedAndAccepted ({ policy, variants }: Schedule, history: History, { accepted, identities }: Pick<Run, 'accepted' | 'identities'>): Wrong[] {
   if (accepted.size === 0) return []
   const mayRetry = [policy, ...variants].some(({ unknown }) => unknown === 'retry')
@@ -84,7 +84,7 @@ function executedAndAccepted ({ policy, variants }: Schedule, history: History, 
     const acceptedAtMs = history.events.find(event => event.kind === 'told' && event.told.kind === 'accepted' && records.get(event.call) === record)?.atMs ?? Infinity
     const bound = lives.filter(life => !isOver(life, acceptedAtMs)).flatMap(({ sendings, settles }) => {
       const isKept = (attempt: number): boolean => settles.some(settled => settled.attempt === attempt && (settled.outcome === 'completed' || settled.outcome === 'consumed'))
-      const isFreed = (attempt: number): boolean => settles.some(settled => settled.attempt === attempt && settled.outcome === 'released' && settled.by === 'operator')
+      const isFreed = (attempt: number): boolean => settles.some(settled => settled.attempt === attempt && settled.outcome === 'released' && (settled.by === 'operator' || settled.by === 'probe'))
       return sendings.filter(({ attempt }) => mayRetry ? isKept(attempt) : !isFreed(attempt))
     }).find(({ execution }) => !isRelease(history, execution))
     return bound === undefined ? [] : [{ rule: 'N5', detail: `record ${record.slice(0, 8)} was accepted, and execution ${bound.execution} did not free its key` }]
