@@ -218,7 +218,7 @@ test('an acceptance whose reply comes to be lost when its lease is over: the rec
     const shared = new MemoryInbox({ nowMs: Date.now, records })
     const { ask, faults, messages, gateway, witness } = await startAsync(t, { shared, world: { records }, policy: { leaseMs: 50 } })
     const lost = gate()
-    faults.set('accept', firstly(1, async (proceed, args) => fault(proceed, args).finally(async () => lost.fault(async () => undefined))))
+    faults.set('accept', firstly(1, async (proceed, args) => fault(proceed, args).finally(async () => lost.fault(async () => undefined, []))))
     const asked = ask('k', { headers: ASYNC })
     await lost.reached
     for (const execution of gateway.executions.all()) gateway.leases.drop(execution)

@@ -1,9 +1,6 @@
 /** What stands in the embedded store of its clock (beat.ts), and an operator's word that its time is right. Beside a gateway that serves from it, or without one. */
-import type { DatabaseSync } from 'node:sqlite'
 import type { ClockReport } from '../../core/arbiter-time.ts'
-import { Database } from './database.ts'
-import { openDirectory } from './directory.ts'
-import { errorOf, Faulted } from './faults.ts'
+import { withDatabase } from './by-command.ts'
 
 /** @throws StartError */
 export function readClockIn (dataDir: string, nowMs = Date.now()): ClockReport {
@@ -27,18 +24,4 @@ export function confirmClockIn (dataDir: string, { who, why }: { readonly who: s
   withDatabase(dataDir, nowMs, connection => {
     connection.prepare('update clock set ahead_ms = 0, ahead_until = null, confirmations = confirmations + 1, confirmed_at = ?, who = ?, why = ?, seen_at = min(seen_at, ?)').run(nowMs, who, why, nowMs)
   })
-}
-
-function withDatabase<Result> (dataDir: string, nowMs: number, work: (connection: DatabaseSync) => Result): Result {
-  const { file } = openDirectory(dataDir, false)
-  try {
-    const database = new Database({ file, nowMs, exclusive: false })
-    try {
-      return work(database.connection)
-    } finally {
-      database.close()
-    }
-  } catch (error) {
-    throw error instanceof Faulted ? errorOf(error.fault) : error
-  }
 }

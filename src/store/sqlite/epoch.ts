@@ -5,44 +5,20 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { EPOCH_ATTEMPTS, RESTORED_REASON, type EpochOrder, type EpochResult, type OutdatedState, type RestoredMessages } from '../../core/epoch.ts'
 import { beginGeneration } from './beat.ts'
-import { Database } from './database.ts'
-import { openDirectory } from './directory.ts'
-import { errorOf, Faulted } from './faults.ts'
+import { inTransaction, withDatabaseAlone } from './by-command.ts'
 
 /** Never says `live`: a gateway holds the directory, and its absence is the proof that nobody holds a lease. @throws StartError */
 export function bumpEpochIn (dataDir: string, order: EpochOrder, nowMs = Date.now()): EpochResult {
-  // Looks before it makes a directory: there is nothing to restore where no store was.
-  const { file } = openDirectory(dataDir, false)
-  const held = openDirectory(dataDir, true)
-  try {
-    // Not exclusive: what was claimed is to say that a backup was restored, not that its lease ended.
-    const database = new Database({ file, nowMs, exclusive: false })
-    try {
-      return bump(database.connection, order, nowMs)
-    } finally {
-      database.close()
-    }
-  } catch (error) {
-    throw error instanceof Faulted ? errorOf(error.fault) : error
-  } finally {
-    held.release()
-  }
+  return withDatabaseAlone(dataDir, nowMs, connection => inTransaction(connection, () => bump(connection, order, nowMs), () => !order.dryRun))
 }
 
-function bump (connection: DatabaseSync, { who, why, dryRun }: EpochOrder, nowMs: number): EpochResult {
-  connection.exec('begin immediate')
-  try {
-    const [claimed, released] = [outdate(connection, 'claimed', nowMs), outdate(connection, 'released', nowMs)]
-    const messages = reopenMessages(connection, nowMs)
-    const epoch = Number(connection.prepare('update installation set epoch = epoch + 1 returning epoch').get()?.epoch)
-    beginGeneration(connection, nowMs)
-    connection.prepare('insert into epochs (epoch, at, claimed, released, held, again, who, why) values (?, ?, ?, ?, ?, ?, ?, ?)').run(epoch, nowMs, claimed, released, messages.held, messages.again, who, why)
-    connection.exec(dryRun ? 'rollback' : 'commit')
-    return { kind: 'bumped', epoch, claimed, released, messages }
-  } catch (error) {
-    if (connection.isTransaction) connection.exec('rollback')
-    throw error
-  }
+function bump (connection: DatabaseSync, { who, why }: EpochOrder, nowMs: number): EpochResult {
+  const [claimed, released] = [outdate(connection, 'claimed', nowMs), outdate(connection, 'released', nowMs)]
+  const messages = reopenMessages(connection, nowMs)
+  const epoch = Number(connection.prepare('update installation set epoch = epoch + 1 returning epoch').get()?.epoch)
+  beginGeneration(connection, nowMs)
+  connection.prepare('insert into epochs (epoch, at, claimed, released, held, again, who, why) values (?, ?, ?, ?, ?, ?, ?, ?)').run(epoch, nowMs, claimed, released, messages.held, messages.again, who, why)
+  return { kind: 'bumped', epoch, claimed, released, messages }
 }
 
 function outdate (connection: DatabaseSync, state: OutdatedState, nowMs: number): number {

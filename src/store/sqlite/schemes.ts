@@ -2,54 +2,25 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { isNone } from '../../core/scheme-switch.ts'
 import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../../core/scheme-switch.ts'
-import { Database } from './database.ts'
-import { openDirectory } from './directory.ts'
-import { errorOf, Faulted } from './faults.ts'
+import { inTransaction, withDatabase, withDatabaseAlone } from './by-command.ts'
 import { choose, endScheme, readSchemes, refuseOlder, TABLES } from './scheme-rows.ts'
 
 /** A gateway that runs holds the directory: none makes ids by the scheme before while another begins. @throws StartError */
 export function switchSchemeIn (dataDir: string, order: SwitchOrder, nowMs = Date.now()): SwitchResult {
-  // Looks before it makes a directory: there is nothing to switch where no store was.
-  const { file } = openDirectory(dataDir, false)
-  const held = openDirectory(dataDir, true)
-  try {
-    // Not exclusive: it serves nobody, so what was claimed is left to the next one that does.
-    const database = new Database({ file, nowMs, exclusive: false })
-    try {
-      return switchIn(database.connection, order, nowMs)
-    } finally {
-      database.close()
-    }
-  } catch (error) {
-    throw error instanceof Faulted ? errorOf(error.fault) : error
-  } finally {
-    held.release()
-  }
+  return withDatabaseAlone(dataDir, nowMs, connection => switchIn(connection, order, nowMs))
 }
 
 /** For an operator, beside a gateway that serves. @throws StartError */
 export function reportSchemesIn (dataDir: string, nowMs = Date.now()): SchemeReport {
-  const { file } = openDirectory(dataDir, false)
-  const database = new Database({ file, nowMs, exclusive: false })
-  try {
-    const schemes = database.connection.prepare('select number, name, since as sinceMs, who, why, is_lost as isLost, ended_at as endedMs, look_from as lookFromMs from schemes order by number desc').all()
+  return withDatabase(dataDir, nowMs, connection => {
+    const schemes = connection.prepare('select number, name, since as sinceMs, who, why, is_lost as isLost, ended_at as endedMs, look_from as lookFromMs from schemes order by number desc').all()
     return { schemes: schemes.map(row => ({ ...row, isLost: row.isLost === 1 })) as unknown as SchemeReport['schemes'], gateways: [] }
-  } finally {
-    database.close()
-  }
+  })
 }
 
 /** One transaction of its own. */
 export function switchIn (connection: DatabaseSync, order: SwitchOrder, nowMs: number): SwitchResult {
-  connection.exec('begin immediate')
-  try {
-    const result = switched(connection, order, nowMs)
-    connection.exec(order.dryRun || (result.kind !== 'switched' && result.kind !== 'lost') ? 'rollback' : 'commit')
-    return result
-  } catch (error) {
-    if (connection.isTransaction) connection.exec('rollback')
-    throw error
-  }
+  return inTransaction(connection, () => switched(connection, order, nowMs), ({ kind }) => !order.dryRun && (kind === 'switched' || kind === 'lost'))
 }
 
 function switched (connection: DatabaseSync, { name, who, why, isLost }: SwitchOrder, nowMs: number): SwitchResult {
