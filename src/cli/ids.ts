@@ -86,7 +86,8 @@ async function switchScheme (config: Config, order: Order): Promise<SwitchResult
     return switchSchemeIn(dataDir, { ...order, name: newestSchemeName(secrets.length > 0 ? secrets : [makeSecret(dataDir)]) })
   }
   return withPostgres(postgres, async client => {
-    await migrate(client, { schema: postgres.schema, mode: postgres.migrate })
+    // What is refused, or only looked at, changes nothing: a gateway of this release has brought the schema up to date.
+    await migrate(client, { schema: postgres.schema, mode: 'check' })
     refuseToLose(await reportSchemesOf(client, postgres.schema), config.secrets, order)
     return switchSchemeOf(client, postgres.schema, { ...order, name: newestSchemeName(config.secrets) })
   })
@@ -96,12 +97,14 @@ async function switchScheme (config: Config, order: Order): Promise<SwitchResult
  * Whoever may claim by a new scheme needs the secret of the one before as well: without it every gateway would be blocked by the
  * switch, and there is no way back. And what can be found is not to be given up. @throws StartError
  */
-function refuseToLose ({ schemes: [current, earlier] }: SchemeReport, secrets: readonly Buffer[], { isLost }: Order): void {
+function refuseToLose ({ schemes: [current, earlier], gateways }: SchemeReport, secrets: readonly Buffer[], { isLost, without = [] }: Order): void {
   const claims = current?.name === newestSchemeName(secrets)
   const left = claims ? earlier : current
   const isMissing = left?.name != null && left.endedMs === null && !left.isLost && keysOf({ number: left.number, name: left.name }, secrets).kind !== 'keys'
   if (isLost && !isMissing && !(claims && left?.isLost === true)) throw new StartError(`No secret is missing here${left?.name == null ? '' : `: this file can make ids by the scheme ${left.name}`}. Leave --secret-lost out.`)
-  if (!isLost && !claims && isMissing) throw new StartError(`Ids are made by the scheme ${left.name} now, with a secret that this file does not have: set previousSecret to it. Where nobody has it any more, say --secret-lost.`)
+  const knowing = gateways.find(({ instance, schemes }) => left?.name != null && schemes?.includes(left.name) === true && !without.includes(instance))
+  if (isLost && isMissing && knowing !== undefined) throw new StartError(`The secret of the scheme ${left.name} is not lost: the gateway ${knowing.instance} has it. Set secret or previousSecret to it. If that gateway is gone for good, name it with --without.`)
+  if (!isLost && !claims && isMissing) throw new StartError(`Ids are made by the scheme ${left.name} now, with a secret that is missing here: set previousSecret to it, or where the embedded store made it itself, put its file secret back. Where nobody has it any more, say --secret-lost.`)
 }
 
 function tell (result: SwitchResult, { dryRun, isLost, makes }: Order & { readonly makes: string | null }, { out, err }: Terminal): number {
@@ -160,8 +163,15 @@ function linesOf ({ schemes: [current, earlier], gateways }: SchemeReport, confi
     `ids are made by  ${current?.name ?? 'no scheme yet: the first gateway that serves chooses'}${current === undefined ? '' : sinceText(current)}`,
     ...earlier === undefined ? [] : [`before           ${earlier.name ?? ''}: ${leftText(earlier)}`],
     `this file makes  ${schemeNames(secretsOf(config)).join(', ')}${!own ? '' : ` (with ${secretFile(dataDir)})`}`,
+    ...missingOf(current, secretsOf(config)),
     ...gateways.map(({ instance, seenMs, schemes }) => `gateway          ${instance}  ${timeText(seenMs)}  makes ${schemes === null ? '1' : schemes.join(', ')}`)
   ]
+}
+
+function missingOf (current: SchemeReport['schemes'][number] | undefined, secrets: readonly Buffer[]): string[] {
+  const found = current?.name == null ? null : keysOf({ number: current.number, name: current.name }, secrets)
+  if (found === null || found.kind === 'keys') return []
+  return [found.kind === 'no-secret' ? `                 not ${current?.name ?? ''}: its secret is missing here (secret, previousSecret; beside the embedded store its file secret)` : `                 not ${current?.name ?? ''}: it is of a later release`]
 }
 
 function sinceText ({ number, sinceMs, who, why }: SchemeReport['schemes'][number]): string {

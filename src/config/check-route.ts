@@ -1,7 +1,7 @@
 /** The rules about one route's policy, and its match as the matcher takes it. */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { isForwarded, plainName } from '../core/fields.ts'
+import { plainName } from '../core/fields.ts'
 import { headersRead } from '../core/key-sources.ts'
 import type { KeySource } from '../core/key-sources.ts'
 import type { RouteMatch, ScopePolicy } from '../core/policy.ts'
@@ -13,6 +13,7 @@ import { checkFingerprint } from './fingerprint.ts'
 import { checkInbox } from './inbox.ts'
 import { checkProbe } from './probe.ts'
 import { readKeySources } from './key-source.ts'
+import { isLost } from './passed-on.ts'
 import { readScope } from './scope.ts'
 import type { IdempotencyFile, RouteFile } from './schema-route.ts'
 import { checkVerify } from './verify.ts'
@@ -20,8 +21,6 @@ import { parseDuration, parseSize } from './units.ts'
 
 /** Fields that mean something else already; a key in one of them would be taken away, or would be a credential. */
 const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|original-status|expires|stored|policy|attempt))$/
-/** Fields that end here, or are written anew: what rests on one rests on something that the upstream never sees. */
-const NOT_PASSED_ON = /^(content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|http2-settings|proxy-connection|proxy-authenticate|expect|accept-encoding|onceway-.*|idempotency-attempt)$/
 const GUARDED_METHODS = ['POST', 'PATCH'] as const
 
 interface Surroundings {
@@ -65,12 +64,6 @@ function partsOf (source: KeySource): readonly string[] {
 
 function lostParts (scope: ScopePolicy): string[] {
   return scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' && isLost(part.name) ? [part.name] : []) : []
-}
-
-/** Another spelling of a field of ours, or of one that frames the message, is dropped wherever it comes from. */
-function isLost (name: string): boolean {
-  const plain = plainName(name)
-  return NOT_PASSED_ON.test(plain) || (plain !== name && (isForwarded(plain) || plain === 'host'))
 }
 
 /** Placeholders for segments that the route's path does not name. */

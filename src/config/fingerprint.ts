@@ -4,6 +4,7 @@ import { readPointer } from '../core/json-pointer.ts'
 import { headersRead } from '../core/key-sources.ts'
 import type { KeySource } from '../core/key-sources.ts'
 import type { FingerprintPolicy } from '../core/policy.ts'
+import { isLost } from './passed-on.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { FINGERPRINT_DEFAULTS } from './schema-route.ts'
@@ -80,5 +81,6 @@ function wrongHeader (name: string, ofKey: ReadonlySet<string>): string | null {
   if (CREDENTIALS.has(name)) return `cannot be ${name}: a credential may be renewed between two tries; scope says whose key it is`
   if (ofKey.has(name)) return `cannot be ${name}: the key is made of it, and another one is another record`
   if (HOP_BY_HOP.has(name)) return `cannot be ${name}: it belongs to one connection`
-  return isOurs(plainName(name)) ? `cannot be ${name}: only the gateway sends it on` : null
+  if (isOurs(plainName(name))) return `cannot be ${name}: only the gateway sends it on`
+  return isLost(name) ? `cannot be ${name}: the upstream does not get that field as it came` : null
 }

@@ -9,9 +9,9 @@ import type { RawHeaders } from './record.ts'
 /** Wherever in the name they stand: `X-Accesstoken`, `My-Api-Key`. */
 const TELLING = /token|secret|api-?key|passw|passcode|credential|session|jwt|assertion|signature|hmac|auth(?!or(?!i[sz]))|bearer/
 /** Words between dashes. */
-const TELLING_WORD = /(?:^|-)(?:user|userid|username|uid|member|caller|email|account|accountid|tenant|tenantid|principal|login|identity|subject|sub|cert|certificate|dn|cn|signed|sign|sig|otp|ticket)(?:-|$)/
-/** `X-Acme-Key`, but not `X-Key-Version`. */
-const TELLING_END = /(?:^|-)key$/
+const TELLING_WORD = /(?:^|-)(?:user|userid|username|uid|member|caller|email|account|accountid|tenant|tenantid|principal|login|identity|subject|sub|actor|guest|visitor|cert|certificate|dn|cn|signed|sign|sig|otp|ticket)(?:-|$)/
+/** `X-Acme-Key`, but not `X-Key-Version`; `X-Device-Id`, but not `X-Device-Type`. */
+const TELLING_END = /(?:^|-)(?:key|(?:device|installation|anonymous)-?id)$/
 
 /**
  * Fields of HTTP itself, of browsers, traces and hops, the protocol's own, and those that a telling word stands in by chance.

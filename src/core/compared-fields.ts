@@ -33,6 +33,7 @@ export const COMPARED_FIELDS: readonly ComparedFields[] = [
   { part: 'semantics', why: 'How it is done (`tx=rollback`, `resolution=merge-duplicates`); how the answer is to come is left out.', names: ['prefer'] },
   { part: 'semantics', why: 'Whether it is only tried out.', names: ['dry-run', 'x-dry-run'] },
   { part: 'semantics', why: 'Servers take it in the place of the target.', names: ['x-original-url', 'x-rewrite-url'] },
+  { part: 'semantics', why: 'Proxies that send on another target say what was asked for.', names: ['x-original-uri', 'x-forwarded-uri', 'x-forwarded-path', 'x-forwarded-prefix', 'x-replaced-path', 'x-envoy-original-path'] },
   { part: 'semantics', why: 'For which account a caller acts who may act for several.', names: ['stripe-account', 'stripe-context', 'openai-organization', 'openai-project', 'xero-tenant-id', 'x-tenant-id', 'x-account-id', 'x-organization-id', 'impersonate-user'] },
   { part: 'semantics', why: 'By which version of the API the bytes are read.', names: ['api-version', 'x-api-version', 'accept-version', 'stripe-version', 'square-version', 'notion-version', 'intercom-version', 'openai-version', 'openai-beta', 'anthropic-version', 'anthropic-beta', 'x-github-api-version', 'x-ms-version', 'odata-version', 'revision'] }
 ]
@@ -113,7 +114,7 @@ function codings (value: string): string[] {
 
 // ---------------------------------------------------------------- most names are told by their length and ends
 
-const SOUGHT = [...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'forwarded']
+const SOUGHT = [...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded']
 const CHARS_MAX = Math.max(...SOUGHT.map(({ length }) => length))
 /** By length: a bit for the first character of each name that is looked for, and one for the last. */
 const FIRST = endsOf(name => name.charCodeAt(0))

@@ -42,7 +42,7 @@ const TOKENS: ReadonlySet<string> = new Set([
 ])
 
 /** Of a handshake, of a token that is good once, of a proof over this one request. */
-const CHANGING = /^(?:negotiate|ntlm|kerberos|privatetoken|nostr|hoba|mutual|concealed|scram-sha-(?:1|256|512))$/
+const CHANGING = /^(?:negotiate|ntlm|kerberos|privatetoken|nostr|hoba|mutual|concealed|sapisidhash|qcloud|scram-sha-(?:1|256|512))$/
 
 interface SigningScheme {
   readonly named: RegExp
@@ -62,7 +62,9 @@ const SIGNING: readonly SigningScheme[] = [
   { named: /^eg1-hmac-/, label: 'EG1-HMAC', id: separated(';', ['client_token', 'access_token']) },
   { named: /^hmac-/, label: 'HMAC', id: separated('&', ['credential']) },
   { named: /^hmac$/, label: 'HMAC', id: credentials => params(['username'])(credentials) ?? params(['id'])(credentials) ?? beforeColon(credentials) },
-  { named: /^(?:aws|goog1|oss|obs|qbox|qiniu|mws|cws|acs|amx|kss|qs|ucloud)$/, label: 'AWS', id: beforeColon },
+  { named: /^(?:aws|goog1|oss|obs|qbox|qiniu|mws|cws|acs|amx|kss|qs|ucloud|log|mns|fc|odps|nos|upyun|vws|kso-1)$/, label: 'AWS', id: beforeColon },
+  // v1HMAC:<key id>:<signature>
+  { named: /^gcs$/, label: 'GCS', id: credentials => idOf([credentials.split(':')[1]]) },
   { named: /^apiauth(?:-|$)/, label: 'APIAuth', id: beforeColon },
   { named: /^sharedkey$/, label: 'SharedKey', id: beforeColon },
   { named: /^sharedkeylite$/, label: 'SharedKeyLite', id: beforeColon },
@@ -74,13 +76,15 @@ const SIGNING: readonly SigningScheme[] = [
   { named: /^acquia-http-hmac$/, label: 'acquia-http-hmac', id: params(['id', 'realm']) },
   { named: /^wechatpay2-/, label: 'WECHATPAY2', id: params(['mchid', 'serial_no']) },
   { named: /^alipay-/, label: 'ALIPAY', id: params(['app_id']) },
+  // What it says of the caller stands in X-WSSE.
+  { named: /^wsse$/, label: 'WSSE', id: () => null },
   { named: /^vapid$/, label: 'vapid', id: params(['k']) },
   // bce-auth-v1/<access key id>/<time>/…: all of it is one word.
   { named: /^bce-auth-v/, label: 'bce-auth', id: (_credentials, word) => idOf([word.split('/')[1]]) }
 ]
 
 /** Names and parameters that only signatures have: rather refused and told, than taken for a token that it is not. */
-const LIKE_SIGNING = /hmac|sha(?:1|256|384|512)|signature|(?:^|[-_])sign(?:ed)?(?:[-_]|$)/
+const LIKE_SIGNING = /%26sig%3d|hmac|sha(?:1|256|384|512)|signature|(?:^|[-_])sign(?:ed)?(?:[-_]|$)/
 const SIGNATURE_PARAM = /(?:^|[\s,;&])(?:signature|sig|mac|hmac)[ \t]*=/i
 
 function signed ({ label, id, isToken }: SigningScheme, word: string, credentials: string): CredentialLine {

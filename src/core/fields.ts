@@ -60,9 +60,9 @@ export function isOurs (plain: string): boolean {
   return plain.startsWith('onceway-') || plain === 'idempotency-attempt'
 }
 
-/** Fields that say where a request came from: believed only from a trusted peer. */
+/** Fields that say where a request came from, and what was asked for there: believed only from a trusted peer. */
 export function isForwarded (plain: string): boolean {
-  return plain === 'forwarded' || plain.startsWith('x-forwarded-')
+  return plain === 'forwarded' || plain === 'x-original-host' || plain.startsWith('x-forwarded-')
 }
 
 /** Without these a message has other ends, or another addressee. Written anew for the upstream, never copied under another spelling. */

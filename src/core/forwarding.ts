@@ -129,7 +129,8 @@ class Trail {
   takes (lower: string, plain: string, value: string): boolean {
     // Beside a field of the operator's a look-alike of it would be the client's word for his.
     if (this.static.plain.size > 0 && this.static.plain.has(plain)) return true
-    if (lower === 'x-request-id') {
+    if (plain === 'x-request-id') {
+      if (lower !== plain) return !this.rules.kept.has(lower)
       this.hasRequestId = this.rules.kept.has(lower)
       return !this.hasRequestId
     }

@@ -33,9 +33,9 @@ function readHost (host: string): string {
   return ADDRESS.test(name) || name === 'localhost' ? '' : name
 }
 
-/** What proxies say that the client asked for, where they ask for something else themselves: X-Forwarded-Host, or Forwarded (RFC 7239 5.3). */
+/** What proxies say that the client asked for, where they ask for something else themselves: X-Forwarded-Host, X-Original-Host, or Forwarded (RFC 7239 5.3). */
 export function isForwardedHost (lowerName: string): boolean {
-  return lowerName === 'x-forwarded-host' || lowerName === 'forwarded'
+  return lowerName === 'x-forwarded-host' || lowerName === 'x-original-host' || lowerName === 'forwarded'
 }
 
 /** Of one line of such a field, in their order; each hop adds one. */
@@ -43,4 +43,5 @@ export function forwardedHosts (lowerName: string, value: string): string[] {
   return lowerName === 'forwarded' ? Array.from(value.matchAll(HOST_PAIR), ([, quoted, token]) => quoted ?? token ?? '') : value.split(',')
 }
 
-const HOST_PAIR = /(?:^|[;,])[ \t]*host=(?:"([^"]*)"|([^;,\s]+))/gi
+/** With blanks around `=`, as nobody should write it and some read it. */
+const HOST_PAIR = /(?:^|[;,])[ \t]*host[ \t]*=[ \t]*(?:"([^"]*)"|([^;,\s]+))/gi

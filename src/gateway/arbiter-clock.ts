@@ -47,8 +47,8 @@ export class ArbiterClock {
   #confirmations: number | null = null
   /** What was believed at the last reading, and the monotonic clock then: between two readings a sleep counts for nothing. */
   #believed: { readonly storeMs: number, readonly atMs: number } | null = null
-  /** This process stood still and its clocks do not know: nothing that it holds from before is worth anything. */
-  onStoodStill: () => void = () => {}
+  /** Another time is believed from now on, by which leases of the living may be over: they have one to renew them, from here. */
+  onAnew: () => void = () => {}
 
   constructor (options: ArbiterClockOptions) {
     this.#options = options
@@ -73,9 +73,9 @@ export class ArbiterClock {
 
   /** One sign of life, and a second one where there is something to tell the others. */
   async beat (records: Pick<RecordStore, 'name' | 'beat'>, others: readonly Buffer[] = []): Promise<Sign> {
-    const known = this.#doubt
+    const toldMs = this.#doubt?.aheadMs ?? 0
     const sign = await this.#beatOnce(records, others)
-    return known === null && this.#doubt !== null ? this.#beatOnce(records, others) : sign
+    return this.#doubt !== null && this.#doubt.aheadMs > toldMs + this.#toleranceMs ? this.#beatOnce(records, others) : sign
   }
 
   async #beatOnce (records: Pick<RecordStore, 'name' | 'beat'>, others: readonly Buffer[]): Promise<Sign> {
@@ -123,6 +123,7 @@ export class ArbiterClock {
     const confirmedMs = beaten.confirmedMs ?? null
     const trusted = before === null || confirmedMs === null ? trustFrom(reading) : trustConfirmed(confirmedMs, before)
     this.#believeAnew(trusted, 'an operator has confirmed the time of the store: it is believed as it was then')
+    this.onAnew()
     this.#judge(trusted, reading, beaten)
   }
 
@@ -163,7 +164,7 @@ export class ArbiterClock {
       this.#tellAhead(aheadMs, 'by this gateway\'s own clock')
     } else if (beaten.contradicted === true) {
       this.#believeAnew(trustFrom(reading), 'this process stood still, and its clocks do not know: other gateways find nothing wrong with the time of the store')
-      this.onStoodStill()
+      this.onAnew()
     } else if (reading.afterMs - this.#doubt.foundAtBootMs >= this.#keepMs) {
       this.#believeAnew(trustFrom(reading), 'what was kept when the clock of the store stepped ahead is over by now: its time is believed as it is')
     } else this.#doubt = { ...this.#doubt, aheadMs }
@@ -179,7 +180,9 @@ export class ArbiterClock {
   }
 
   #note ({ beforeMs, afterMs, storeMs }: TimeReading): void {
-    const trustedMs = this.#trusted === null ? storeMs + afterMs - beforeMs - this.#toldAheadMs : believedMs(this.#trusted, afterMs)
+    // What steps once more while the others' word holds is believed no more than the first step.
+    const trusted = this.#trusted ?? this.#told
+    const trustedMs = trusted === null ? storeMs + afterMs - beforeMs - this.#toldAheadMs : believedMs(trusted, afterMs)
     this.#believed = { storeMs: trustedMs, atMs: this.#options.clock.monotonicMs() }
   }
 

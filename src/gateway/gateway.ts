@@ -107,7 +107,7 @@ export class Gateway {
     this.contact = contactFor(world.clock, this.arbiterClock, world.longestLeaseMs, shortestLeaseMs)
     this.workersContact = contactFor(world.clock, this.arbiterClock, WORKER_LEASE_MS)
     this.heartbeatMs = heartbeatMs(shortestLeaseMs)
-    this.arbiterClock.onStoodStill = () => { for (const contact of [this.contact, this.workersContact]) contact.broken() }
+    this.arbiterClock.onAnew = () => { for (const contact of [this.contact, this.workersContact]) contact.broken() }
     this.world = { ...world, records: observed(world.records, this.contact, this.workersContact), inbox: observedInbox(world.inbox, this.workersContact) }
     this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)

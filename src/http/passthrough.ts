@@ -52,6 +52,8 @@ export async function passThrough (server: FastifyInstance, options: ServerOptio
       onError: (reply: FastifyReply, { error }: { error: Fault }) => { fail(options, reply.request, reply, error) }
     }
   }
+  // Fastify's own would decode it, and what is no UTF-8 would come out as something else.
+  server.removeContentTypeParser('text/plain')
   await server.register(httpProxy, settings as never)
 }
 

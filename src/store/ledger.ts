@@ -41,6 +41,8 @@ export interface Table {
   remove: (id: Buffer) => void
   /** The number of the scheme that claims. */
   scheme: () => number
+  /** Its secret is lost. */
+  isLost: (scheme: number) => boolean
 }
 
 /** The message that stands under this id in the same database; null: none. */
@@ -73,7 +75,7 @@ export class Ledger {
     const before = this.#table.find(seen.id)
     const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs, this.#over(nowMs))
     const claims = claim.scheme === this.#table.scheme()
-    if ((claims || !this.#isPast(before, nowMs)) && this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
+    if ((claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
     return { kind: claims ? 'lost' : 'moved' }
   }
 

@@ -24,6 +24,8 @@ export class MemorySchemes {
   /** Of the one that claims. */
   get number (): number { return this.#current.number }
 
+  isLost (number: number): boolean { return this.#earlier?.isLost === true && this.#earlier.number === number }
+
   told (nowMs: number): Schemes {
     return { current: this.#current, earlier: this.#earlier === null ? null : { ...this.#earlier, ageMs: nowMs - this.#sinceMs } }
   }

@@ -63,7 +63,7 @@ export class MemoryStore implements RecordStore {
     this.#nowMs = options.nowMs
     this.#believedMs = options.believedMs ?? (() => null)
     this.#schemes = new MemorySchemes(options.scheme ?? FIRST_NAME, options.nowMs())
-    this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX, () => this.#schemes.number)
+    this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX, this.#schemes)
     this.#ledger = new Ledger(this.#table, id => this.beside.messageOf(id), id => { this.beside.forget(id) })
   }
 
@@ -205,12 +205,16 @@ class MapTable implements Table {
   readonly audits: Audited[] = []
   readonly #rows = new Map<string, Stored>()
   readonly #recordsMax: number
-  readonly scheme: () => number
+  readonly #schemes: MemorySchemes
 
-  constructor (recordsMax: number, scheme: () => number) {
+  constructor (recordsMax: number, schemes: MemorySchemes) {
     this.#recordsMax = recordsMax
-    this.scheme = scheme
+    this.#schemes = schemes
   }
+
+  scheme (): number { return this.#schemes.number }
+
+  isLost (scheme: number): boolean { return this.#schemes.isLost(scheme) }
 
   find (id: Buffer): Stored | null {
     return this.#rows.get(id.toString('hex')) ?? null

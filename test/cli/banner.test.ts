@@ -20,8 +20,8 @@ test('the start names the routes on which a renewed token makes another caller, 
 test('a scope that reads what changes, or what nobody may set, is told', (t) => {
   const world = new ConfigWorld(t)
   const notes = (policy: string, more = ''): string[] => banner(world.load(`${more}${fileWith({ policy })}`).config, ['sqlite'], 'http://a', 'http://b').filter(line => line.startsWith('note'))
-  for (const name of ['Cookie', 'X-Session-Id', 'Stripe-Signature']) assert.match(notes(`{ scope: ["header:${name}"] }`).join('\n'), /^note +Route charges: the scope reads a header that may change between two retries[^\n]+$/, name)
-  assert.match(notes('{ scope: ["header?:X-Forwarded-User"] }').join('\n'), /^note +Route charges: the scope reads a header that only a proxy may set, and trustProxies names none[^\n]+$/)
+  for (const name of ['Cookie', 'X-Session-Id', 'Stripe-Signature', 'X-Acme-Signature', 'Traceparent', 'X-Request-Id', 'X-Amz-Date']) assert.match(notes(`{ scope: ["header:${name}"] }`).join('\n'), new RegExp(`^note +Route charges: the scope reads ${name}, which may change between two retries[^\\n]+$`))
+  assert.match(notes('{ scope: ["header?:X-Forwarded-User"] }').join('\n'), /^note +Route charges: the scope reads X-Forwarded-User, which only a proxy may set, and trustProxies names none[^\n]+$/)
   assert.deepEqual(notes('{ scope: ["header:X-Forwarded-User"] }', 'trustProxies: ["10.0.0.0/8"]\n'), [])
 })
 

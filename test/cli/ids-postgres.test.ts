@@ -98,7 +98,7 @@ describe('ids in Postgres', needs('postgres'), () => {
   })
 
   test('one that registers nothing shows in its connections, and a command beside it is no gateway', async t => {
-    const { url, gateway, store, upgrade } = await openWorld(t)
+    const { url, gateway, store, upgrade, shown } = await openWorld(t)
     const long = `${'h'.repeat(60)}-1`
     await gateway(long, schemeNames([Buffer.from(NEW)]))
     for (const name of ['onceway claims silent-7', 'onceway wakes silent-7', `onceway wakes ${long}`, 'onceway background records', 'onceway open', 'psql']) {
@@ -108,6 +108,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     }
     const env = { ONCEWAY_SECRET: NEW }
     assert.match((await upgrade(['--yes'], env)).err, /^onceway: refused, nothing changed\. Not every gateway can make ids by this scheme: silent-7 \(seen 0 s ago\)\. /)
+    assert.ok((await shown(env)).some(line => /^gateway +silent-7 +\S+ +makes 1$/.test(line)))
     assert.equal((await upgrade(['--yes', '--without', 'silent-7'], env)).exitCode, 0)
     assert.equal((await store.schemes()).current?.name, newName)
   })
@@ -149,7 +150,7 @@ describe('ids in Postgres', needs('postgres'), () => {
   test('a secret is changed once nothing of the scheme before is left, and each is needed until then', async t => {
     const { url, store, upgrade, shown } = await openWorld(t, newestSchemeName([Buffer.from(OLD)]))
     await keyedIn(store, 'order-1', OLD, 1)
-    assert.match((await upgrade(['--yes'], { ONCEWAY_SECRET: NEW })).err, /with a secret that this file does not have: set previousSecret to it/)
+    assert.match((await upgrade(['--yes'], { ONCEWAY_SECRET: NEW })).err, /with a secret that is missing here: set previousSecret to it/)
     const both = { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD }
     assert.equal((await upgrade(['--yes'], both)).exitCode, 0)
     await keyedIn(store, 'order-1', NEW, 2)
@@ -186,5 +187,24 @@ describe('ids in Postgres', needs('postgres'), () => {
     assert.equal((await other.upgrade(['--yes'], { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD })).exitCode, 0)
     assert.match((await other.upgrade(['--yes', '--secret-lost'], lost)).out, new RegExp(`^The secret of the scheme ${oldName} is given up\\.`))
     assert.equal((await other.store.schemes()).earlier?.isLost, true)
+  })
+
+  test('a secret that a living gateway has is not lost, whatever a file lacks', async t => {
+    const { store, upgrade, gateway, shown } = await openWorld(t, oldName)
+    await gateway('one', schemeNames([Buffer.from(OLD)]))
+    assert.equal((await shown({ ONCEWAY_SECRET: NEW }))[2], `                 not ${oldName}: its secret is missing here (secret, previousSecret; beside the embedded store its file secret)`)
+    const refused = await upgrade(['--yes', '--secret-lost', '--without', 'other'], { ONCEWAY_SECRET: NEW })
+    assert.deepEqual([refused.exitCode, refused.err], [1, `onceway: The secret of the scheme ${oldName} is not lost: the gateway one has it. Set secret or previousSecret to it. If that gateway is gone for good, name it with --without.`])
+    assert.equal((await store.schemes()).current?.name, oldName)
+    assert.equal((await upgrade(['--yes', '--secret-lost', '--without', 'one'], { ONCEWAY_SECRET: NEW })).exitCode, 0)
+  })
+
+  test('a schema that is not up to date is not changed by a look at what would be done', async () => {
+    const url = await (await (starting ??= startPostgres())).createDatabase('ids')
+    for (const words of [['ids'], ['ids', 'upgrade', ...WHY], ['ids', 'upgrade', ...WHY, '--yes']]) {
+      const { exitCode, err } = await say(words, { DATABASE_URL: url })
+      assert.deepEqual([exitCode, /^onceway: Migration \S+ is not applied to the schema "onceway": run `onceway migrate`, or start a gateway of this release/.test(err)], [1, true], err)
+    }
+    assert.deepEqual(await query(url, "select table_name from information_schema.tables where table_schema = 'onceway'"), [])
   })
 })

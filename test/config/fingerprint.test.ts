@@ -38,6 +38,7 @@ const REFUSED: ReadonlyArray<readonly [fingerprint: string, said: RegExp]> = [
   ['{ headers: [X-A, Cookie] }', /^fingerprint\.headers\[1\]: cannot be cookie/],
   ['{ headers: [X-Api-Key] }', /^fingerprint\.headers\[0\]: cannot be x-api-key/],
   ['{ headers: [idempotency-key] }', /^fingerprint\.headers\[0\]: cannot be idempotency-key: the key is made of it/],
+  ['{ headers: [Accept-Encoding] }', /^fingerprint\.headers\[0\]: cannot be accept-encoding: the upstream does not get that field as it came/],
   ['{ headers: [Connection] }', /^fingerprint\.headers\[0\]: cannot be connection: it belongs to one connection/],
   ['{ headers: [Onceway_Key] }', /^fingerprint\.headers\[0\]: cannot be onceway_key: only the gateway/],
   ['{ headers: [X-A, x-a] }', /^fingerprint\.headers\[1\]: is there twice \(x-a\)$/],

@@ -189,6 +189,16 @@ export function schemes (open: OpenStore): void {
     assert.equal(await world.store.mayBeLost({ lost: FIRST_SCHEME, route, key: 'any', fingerprints: [fingerprint] }), true)
   })
 
+  test('of a scheme whose secret is lost nothing is taken again: another gateway\'s fingerprint would hide it', async t => {
+    for (const isLost of [false, true]) {
+      const world = await open(t)
+      const claim = await bring(world, 'released')
+      await switchTo(world, NEXT_NAME, { isLost })
+      const taken = await world.store.take(seenOf(claim), rivalOf(claim), false)
+      assert.deepEqual(taken, isLost ? { kind: 'moved' } : { kind: 'won', attempt: 2 })
+    }
+  })
+
   test('while anything of the scheme before is left, it is looked for, and no third one begins', async t => {
     const world = await open(t)
     const name = (await world.store.schemes()).current?.name

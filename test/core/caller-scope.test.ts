@@ -152,6 +152,8 @@ const SIGNED: ReadonlyArray<readonly [what: string, one: string, again: string, 
   ['Hawk', 'Hawk id="h", ts="1", mac="x"', 'Hawk id="h", ts="2", mac="y"', 'Hawk id="i", ts="1", mac="x"'],
   ['Digest', 'Digest username="u", realm="r", response="1"', 'Digest realm="r", username="u", response="2"', 'Digest username="u", realm="s", response="1"'],
   ['OAuth 1.0', 'OAuth oauth_consumer_key="c", oauth_token="t", oauth_nonce="1"', 'OAuth oauth_nonce="2",oauth_token="t",oauth_consumer_key="c"', 'OAuth oauth_consumer_key="c", oauth_token="u"'],
+  ['Worldline', 'GCS v1HMAC:key:sig1=', 'GCS v1HMAC:key:sig2=', 'GCS v1HMAC:other:sig1='],
+  ['Aliyun logs', 'LOG key:sig1=', 'log key:sig2=', 'LOG other:sig1='],
   ['Baidu', 'bce-auth-v1/AK/2024-01-01/1800/host/aa', 'bce-auth-v1/AK/2024-01-02/1800/host/bb', 'bce-auth-v1/ak/2024-01-01/1800/host/aa']
 ]
 
@@ -173,7 +175,7 @@ for (const [what, one, again, other] of SIGNED) {
 }
 
 test('a signature whose key id cannot be read is nobody\'s, also by key id', () => {
-  for (const line of ['Signature signature="a"', 'Signature keyId="k', 'Signature keyId="a",keyId="b"', 'Hawk', 'AWS4-HMAC-SHA256 Signature=aa', 'AWS4-HMAC-SHA256 Credential=/x', 'Digest realm="r"', 'SharedKey account', 'OAuth oauth_token="t"', 'Acme-HMAC-SHA256 abc', 'Acme id=1,signature=abc', 'HMAC-SHA256 Credential=a&Credential=b']) {
+  for (const line of ['Signature signature="a"', 'Signature keyId="k', 'Signature keyId="a",keyId="b"', 'Hawk', 'AWS4-HMAC-SHA256 Signature=aa', 'AWS4-HMAC-SHA256 Credential=/x', 'Digest realm="r"', 'SharedKey account', 'OAuth oauth_token="t"', 'Acme-HMAC-SHA256 abc', 'Acme id=1,signature=abc', 'WSSE profile="UsernameToken"', 'type%3dmaster%26ver%3d1.0%26sig%3dabc', 'GCS v1HMAC', 'HMAC-SHA256 Credential=a&Credential=b']) {
     assert.match(refusal(['Authorization', line]), /signs its request/, line)
     for (const signing of ['by-key-id', 'verified'] as const) assert.match(refusal(['Authorization', line], { signing }), /no key id that the gateway can read/, line)
   }
@@ -309,7 +311,7 @@ test('the same caller on two hosts has two scopes, and a spelling of a host is n
 
 test('what a trusted proxy says of the host is one too, in either field, and what anybody else says is nothing', () => {
   const alone = onHost('anonymous', 'a.example')
-  const said = [['X-Forwarded-Host', 'b.example'], ['x-forwarded-host', 'c.example, b.example'], ['Forwarded', 'for=1.2.3.4; host="d.example:8443", for=5.6.7.8']] as const
+  const said = [['X-Forwarded-Host', 'b.example'], ['x-forwarded-host', 'c.example, b.example'], ['Forwarded', 'for=1.2.3.4; host="d.example:8443", for=5.6.7.8'], ['Forwarded', 'host = e.example'], ['X-Original-Host', 'f.example']] as const
   assert.equal(new Set([alone, ...said.map(line => onHost('anonymous', 'a.example', line))]).size, said.length + 1)
   for (const line of said) assert.equal(onHost('anonymous', 'a.example', line, false), alone, line[0])
   for (const line of [['X-Forwarded-Host', 'A.example:443'], ['Forwarded', 'host=a.example;proto=https'], ['Forwarded', 'for=unknown']] as const) assert.equal(onHost('anonymous', 'a.example', line), alone, line[1])

@@ -84,7 +84,8 @@ test('no Host of the client, no X-Forwarded-Host', () => {
 })
 
 test('Via is appended to, traces go through, the request id is ours to give', () => {
-  const sent = guarded(['Via', '1.0 a', 'via', '1.1 b', 'traceparent', 't', 'tracestate', 's', 'X-Request-Id', 'theirs'])
+  const sent = guarded(['Via', '1.0 a', 'via', '1.1 b', 'traceparent', 't', 'tracestate', 's', 'X-Request-Id', 'theirs', 'X_Request_Id', 'alike'])
+  assert.deepEqual(line(sent, 'x_request_id'), [])
   assert.deepEqual(line(sent, 'via'), ['1.0 a, 1.1 b, 1.1 onceway'])
   assert.deepEqual([...line(sent, 'traceparent'), ...line(sent, 'tracestate'), ...line(sent, 'x-request-id')], ['t', 's', 'req-1'])
 })

@@ -1,6 +1,7 @@
 /** What a gateway leaves undone while the arbiter's clock is ahead. What the clocks of several say to each other: test/store/postgres-clock.test.ts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Beaten } from '../../src/ports.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { faulty } from '../harness/faulty-store.ts'
 import { recordingLog, startGuarded } from '../harness/gateway.ts'
@@ -32,6 +33,25 @@ test('while the arbiter\'s clock is ahead nothing lapses, is swept or taken from
   assert.deepEqual([gateway.arbiterClock.aheadMs, ...may()], [0, true, true])
   assert.ok(calls().every((count, index) => count > (before[index] ?? 0)))
   assert.deepEqual(log.lines.filter(({ level }) => level === 'error').length, 1)
+})
+
+test('a time that an operator confirms as soon as it has stepped: the living have a lease to renew by it before anything lapses', async t => {
+  const clock = new ManualClock()
+  let steppedMs = 0
+  let confirmedMs: number | null = null
+  const records = faulty(new MemoryStore({ nowMs: () => clock.wallMs() + steppedMs }))
+  records.faults.set('beat', async proceed => ({ ...await proceed() as Beaten, ...confirmedMs !== null && { confirmations: 1, confirmedMs } }))
+  const { gateway } = await startGuarded(t, { policy: { leaseMs: LEASE_MS }, world: { records: records.store, clock } })
+  const may = (): boolean[] => [gateway.contact.mayLapse(), gateway.workersContact.mayLapse()]
+  await clock.advance(2 * LEASE_MS)
+  steppedMs = HOUR_MS
+  confirmedMs = clock.wallMs() + HOUR_MS
+  await clock.advance(LEASE_MS / 3)
+  assert.deepEqual([gateway.arbiterClock.aheadMs, ...may()], [0, false, false])
+  const believedMs = gateway.arbiterClock.believedMs() ?? 0
+  assert.ok(Math.abs(believedMs - clock.wallMs() - HOUR_MS) < 100, 'its time is believed')
+  await clock.advance(2 * LEASE_MS)
+  assert.deepEqual(may(), [true, true])
 })
 
 test('a machine that sleeps finds nothing wrong with an arbiter that did not', async t => {

@@ -16,6 +16,16 @@ test('all 256 values of a byte survive, in the request, the answer and the repla
   assert.equal(replay.headers['idempotent-replayed'], 'true')
 })
 
+test('so it is without a key, whatever media type it says: Fastify would read text/plain as UTF-8', async t => {
+  const { url, witness } = await startGuarded(t, { answer: (seen, response) => { response.end(seen.body) } })
+  for (const type of ['text/plain', 'text/plain; charset=iso-8859-1', 'TEXT/PLAIN;charset=x', 'text/plain;', 'application/json', 'application/octet-stream']) {
+    const answer = await call(url, '/things', { headers: { 'Content-Type': type }, body: ALL_BYTES })
+    assert.deepEqual([answer.status, answer.body.equals(ALL_BYTES)], [200, true], type)
+    assert.equal(witness.seen.at(-1)?.headers['content-type'], type)
+    assert.ok(witness.seen.at(-1)?.body.equals(ALL_BYTES))
+  }
+})
+
 test('header values with bytes beyond ASCII survive', async t => {
   const { ask } = await startGuarded(t, { answer: (seen, response) => { response.writeHead(200, ['X-Name', String(seen.headers['x-name'])]).end() } })
   const name = Buffer.from('Zoë', 'utf8').toString('latin1')

@@ -225,7 +225,7 @@ export class SimulatedArbiter {
   /** A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts). */
   async #vouched<Result> (operation: string, result: Result): Promise<Result> {
     const hanging = this.#hanging
-    if (hanging !== null && (hasWritten(operation, result) || showsSettled(result))) await through(hanging, operation)
+    if (hanging !== null && (operation === 'schemes' || hasWritten(operation, result) || showsSettled(result))) await through(hanging, operation)
     return result
   }
 

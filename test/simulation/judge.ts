@@ -54,9 +54,10 @@ function isTombstoneOfThePast (history: History, cutOff: ReadonlySet<string>, { 
 function doneTwice ({ policy, variants }: Schedule, history: History, done: ReadonlySet<number>): Wrong[] {
   if ([policy, ...variants].some(({ unknown }) => unknown === 'retry') || policy.profile === 'relay') return []
   const rule = policy.unknown === 'probe' ? 'I12' : 'I1'
-  return Array.from(livesOf(history).values()).flat().flatMap(({ record, number, sendings, settles }) => {
+  return Array.from(livesOf(history).values()).flat().flatMap(({ record, number, sendings, settles, deleted }) => {
     const twice = sendings.filter(({ execution }) => done.has(execution))
-    const byHand = settles.some(({ by, outcome }) => by === 'operator' && outcome === 'released')
+    // A word that a clock is right which was ahead ends the time that an upstream has, too.
+    const byHand = settles.some(({ by, outcome }) => by === 'operator' && outcome === 'released') || deleted.some(({ early }) => early === true)
     if (twice.length < 2 || byHand) return []
     return [{ rule, detail: `record ${record.slice(0, 8)}, life ${number}: the upstream did executions ${twice.map(({ execution }) => execution).join(' and ')}` }]
   })

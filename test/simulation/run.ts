@@ -215,7 +215,7 @@ class Simulation {
       marks: new RouteMarks(() => 0, false),
       tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
       meter: this.#reach.meter,
-      log: this.#reach.log,
+      log: { ...this.#reach.log, warn: (fields, message) => { this.#warned(fields, message) } },
       deliveryLog: { note: () => {} },
       limits,
       claimWithinMs,
@@ -260,6 +260,12 @@ class Simulation {
       }
     }
     if (process.alive) for (const service of [heartbeat, sweeper, reconciler]) service(gateway).start()
+  }
+
+  /** Who has found it so has died before it was everybody's word (docs/guarantees.md). */
+  #warned (fields: object, message: string): void {
+    this.#reach.log.warn(fields, message)
+    if (this.#arbiter.stepped && message.startsWith('nobody finds the clock of the store ahead any more')) this.#reach.turns.add('clock stepped, and nobody knew')
   }
 
   #routeOf (variant: number): GuardedRoute {
@@ -368,7 +374,7 @@ class Simulation {
       // What this one locked is unlocked behind it.
       await this.#timeline.pass(() => false, LOOK_MS)
       const { route } = this.#seats[client.gateway] as Seat
-      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && (staysUnknown(route) || this.#isLost())))
+      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && (staysUnknown(route) || this.#isLost() || this.#isOfAcceptance(client))))
       if (!fine) this.#trouble.push(`when all was over, ${name} was told ${told?.kind ?? 'nothing'}`)
     }
   }
@@ -381,6 +387,15 @@ class Simulation {
   /** What was executed under a secret that is lost is of an unknown outcome to whoever asks the same. */
   #isLost (): boolean {
     return this.#schedule.faults.some(({ action }) => action.kind === 'switch' && action.isLost)
+  }
+
+  /** Its gateway died before the message: nothing was sent, and there is nothing that the upstream could be asked (docs/inbox.md). */
+  #isOfAcceptance (client: SimulatedClient): boolean {
+    if (!this.#schedule.variants.some(({ accepts }) => accepts === true)) return false
+    const { records } = this.#identities.of(client)
+    const { events } = this.#keeper
+    const last = events.findLast(event => event.kind === 'settled' && records.includes(event.record))
+    return last?.kind === 'settled' && last.by === 'lease' && !events.some(event => event.kind === 'sent' && event.record === last.record && event.attempt === last.attempt)
   }
 
   /** Whose call it was, and which record's, in the words of the scheme by which it was answered. */

@@ -54,7 +54,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
         shortestLeaseMs: LEASE_MS,
         longestKeepMs: KEEP_MS
       })
-      clock.onStoodStill = () => { stood++ }
+      clock.onAnew = () => { stood++ }
       const store = await connectPostgres(optionsOf(url, { schema, believedMs: clock.believedMs })).open()
       t.after(() => store.close())
       const beat = async (): Promise<void> => { await clock.beat(store) }
@@ -123,6 +123,24 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.equal((await rowAt(late.store, claim.id)).past, false)
     await early.beat()
     isAhead(early, 25 * HOUR_MS)
+  })
+
+  test('what steps once more is said at once, and whoever has the word of others alone believes it no further', async t => {
+    const { enter, step, pass } = await world(t)
+    const one = await enter('one')
+    for (const hours of [25, 50]) {
+      await step(25 * HOUR_MS)
+      await one.beat()
+      isAhead(await enter(`behind ${hours}`), hours * HOUR_MS)
+    }
+    await pass(SHARED_AFTER_MS)
+    await one.beat()
+    const late = await enter('late')
+    isAhead(late, 50 * HOUR_MS)
+    const believedMs = late.clock.believedMs() ?? 0
+    await step(20 * HOUR_MS)
+    await late.beat()
+    assert.ok(Math.abs((late.clock.believedMs() ?? 0) - believedMs) < ABOUT_MS)
   })
 
   test('one that had read the stepped clock before anybody found it takes their word at its next sign of life', async t => {

@@ -4,16 +4,19 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test, type TestContext } from 'node:test'
+import { Client } from 'pg'
 import { StoreUnavailable } from '../../src/errors.ts'
 import { openPostgres, type PostgresRecordStore } from '../../src/store/postgres/open.ts'
+import { switchSchemeOf } from '../../src/store/postgres/schemes.ts'
 import { messageOf } from '../conformance/inbox-world.ts'
 import { bring, claimOf, resolutionOf, rivalOf, settlementOf, tokenOf, until } from '../conformance/record-world.ts'
+import { SWITCH } from '../conformance/record-schemes.ts'
 import { needs } from '../harness/needs.ts'
 import { query, startPostgres } from '../harness/postgres.ts'
 import { startPair, type Pair } from '../harness/replication.ts'
 import { openWorld, optionsOf } from './postgres-world.ts'
 
-interface Watched { readonly store: PostgresRecordStore, /** How often each statement was run. */ readonly runs: (operation: string) => number }
+interface Watched { readonly store: PostgresRecordStore, readonly url: string, /** How often each statement was run. */ readonly runs: (operation: string) => number }
 
 /** Of the looks that write, all kinds. */
 const PROOFS = ['claim_look_durably', 'message_look_durably']
@@ -26,6 +29,8 @@ function counting (): { readonly meter: { store: (store: string, operation: stri
   }
 }
 
+const SCHEMA = 'durable'
+
 const IN_DOUBT = (error: unknown): boolean => error instanceof StoreUnavailable && error.inDoubt
 
 describe('a row that is visible and not durable', needs('postgres tools'), () => {
@@ -35,9 +40,10 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
 
   async function start (t: TestContext): Promise<Watched> {
     const { meter, runs } = counting()
-    const store = await openPostgres(optionsOf(await pair.createDatabase(`durable${String(++databases)}`), { meter, claimTimeoutMs: 1_000 }))
+    const url = await pair.createDatabase(`durable${String(++databases)}`)
+    const store = await openPostgres(optionsOf(url, { schema: SCHEMA, meter, claimTimeoutMs: 1_000 }))
     t.after(() => store.close())
-    return { store, runs }
+    return { store, url, runs }
   }
   let databases = 0
 
@@ -96,6 +102,27 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
     await again
     resume()
     await until(async () => store.resolve(resolution).then(result => result.kind === 'refused' && result.row?.state === 'completed', () => false), 'the refusal')
+  })
+
+  test('is no scheme by which ids are made', async t => {
+    const { store, url } = await start(t)
+    assert.equal((await store.schemes()).current, null)
+    const standby = pair.standby()
+    t.after(() => { standby?.resume() })
+    const client = new Client({ connectionString: url })
+    await client.connect()
+    t.after(async () => { await client.end() })
+    standby?.pause()
+    let isDone = false
+    const switching = switchSchemeOf(client, SCHEMA, { ...SWITCH, name: '2' }).finally(() => { isDone = true })
+    await until(async () => {
+      await query(pair.primary().url, "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
+      return isDone
+    }, 'the switch to be made, and not waited for')
+    assert.equal((await switching).kind, 'switched')
+    await assert.rejects(store.schemes(), StoreUnavailable)
+    standby?.resume()
+    await until(async () => store.schemes().then(({ current }) => current?.name === '2', () => false), 'the switch to be durable')
   })
 
   test('holds up no look at a row that needs no proof', async t => {

@@ -115,7 +115,8 @@ export async function lookDurably (session: Session, ids: readonly Buffer[]): Pr
 /**
  * Compare-and-set on what was seen (the fingerprint too: the claim's own may be of another policy) and on the state and the
  * expiry, all tested on the locked row: a compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
- * never taken, past or not. What is past begins a new life: by no scheme but the one that claims.
+ * never taken, past or not. What is past begins a new life: by no scheme but the one that claims. Of a scheme whose secret is lost
+ * nothing is taken at all: what it asks for is looked for by fingerprints, and a take writes another one.
  */
 const CLAIM_TAKE: Statement = {
   name: 'claim_take',
@@ -133,6 +134,7 @@ const CLAIM_TAKE: Statement = {
      and ((r.expires_at <= least(statement_timestamp(), ${BELIEVED}) and ${claimsNow(schema, 'w.scheme')})
           or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
               and r.fp_alg = w.seen_alg and r.fingerprint = w.seen_fingerprint))
+     and w.scheme <> all (array(select s.number from ${schema}.schemes s where s.is_lost))
      and not ${isAccepted(schema, 'r.id')}
    order by r.id
      for no key update of r

@@ -47,7 +47,7 @@ export async function migrate (client: ClientBase, options: MigrateOptions): Pro
     refuseNewer(done, newest, options.schema)
     const next = migrations.find(({ number }) => !done.has(number))
     if (next === undefined) break
-    if (options.mode === 'check') throw new StartError(`Migration ${next.name} is not applied to the schema "${options.schema}": run \`onceway migrate\`, or set stores.postgres.migrate to auto.`)
+    if (options.mode === 'check') throw new StartError(`Migration ${next.name} is not applied to the schema "${options.schema}": run \`onceway migrate\`, or start a gateway of this release with stores.postgres.migrate: auto.`)
     if (await apply(client, options.schema, next)) applied.push(next.name)
   }
   // A table that was never analysed is planned for as if it had ten pages; see also connections.ts about plans that are kept.

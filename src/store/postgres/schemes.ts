@@ -11,6 +11,7 @@ import { StartError } from '../../errors.ts'
 import type { LostQuestion } from '../../ports.ts'
 import { byteas, smallints } from './arrays.ts'
 import { BELIEVED, UNBALANCED, type Session, type Statement } from './connections.ts'
+import { PROVEN } from './durable.ts'
 import { isPastMessage } from './inbox-rows.ts'
 
 /** A few hundred statements, each of them a few milliseconds long, are let out first; those that come behind it wait as long. */
@@ -26,10 +27,14 @@ const LOOK_AGAIN = '1 hour'
 
 interface SchemeColumns { readonly number: number, readonly name: string | null, readonly is_lost: boolean, readonly age_ms: number, readonly ended: boolean }
 
+/**
+ * A gateway keeps what it reads here, and hears of a change by the number alone: a switch that a promotion loses, and another one
+ * that follows, have the same. So nothing is read that may be lost (durable.ts).
+ */
 const SCHEMES_READ: Statement = {
   name: 'schemes',
-  writes: false,
-  text: (schema) => `select s.number, s.name, s.is_lost, s.ended_at is not null as ended, (extract(epoch from clock_timestamp() - c.since) * 1000)::float8 as age_ms
+  writes: true,
+  text: (schema) => `select s.number, s.name, s.is_lost, s.ended_at is not null as ended, (extract(epoch from clock_timestamp() - c.since) * 1000)::float8 as age_ms, ${PROVEN}
   from ${schema}.installation i
   join ${schema}.schemes c on c.number = i.scheme
   join ${schema}.schemes s on s.number in (i.scheme, i.scheme - 1)
@@ -56,7 +61,7 @@ export async function reportSchemesOf (client: ClientBase, schemaName: string): 
   from ${schema}.schemes order by number desc`)
   const { rows: gateways } = await client.query<SchemeReport['gateways'][number]>(`${UNBALANCED} select instance, ${ms('seen_at')} as "seenMs", schemes
   from ${schema}.gateways where seen_at > clock_timestamp() - interval '${LIVES_MS} ms' order by instance`)
-  return { schemes, gateways }
+  return { schemes, gateways: [...gateways, ...(await unregistered(client, schema, [])).map(({ instance, nowMs }) => ({ instance, seenMs: nowMs, schemes: null }))] }
 }
 
 // ---------------------------------------------------------------- a new database
@@ -166,24 +171,24 @@ async function unableOf (client: ClientBase, schema: string, { name, without }: 
    and exists (select from ${schema}.gateway_routes r where r.gateway = g.id)
  order by g.instance`, [name, without ?? []])
   const silent = rows.map(({ instance, silent_ms: silentMs }) => ({ instance, silentMs }))
-  return [...silent, ...await unregistered(client, schema, without ?? [])]
+  return [...silent, ...(await unregistered(client, schema, without ?? [])).map(({ instance }) => ({ instance, silentMs: 0 }))]
 }
 
 /** What a name is cut to in pg_stat_activity (NAMEDATALEN less its end). */
 const APPLICATION_NAME_MAX = 63
 
 /**
- * Gateways of releases that register nothing show in their connections (open.ts names these: purpose, then instance, which
- * ends in its process id, unless it was cut; commands have none). One that
- * has none at this moment is not found: it claims nothing any more, and says so to its clients.
+ * Gateways of releases that register nothing show in their connections (open.ts names these: purpose, then instance, which ends in
+ * its process id, unless it was cut; commands have none). One without a connection at this moment is not found: it claims nothing any
+ * more, and says so to its clients.
  */
-async function unregistered (client: ClientBase, schema: string, without: readonly string[]): Promise<Array<{ instance: string, silentMs: number }>> {
-  const { rows } = await client.query<{ instance: string }>(`${UNBALANCED} select distinct n.instance
+async function unregistered (client: ClientBase, schema: string, without: readonly string[]): Promise<Array<{ instance: string, nowMs: number }>> {
+  const { rows } = await client.query<{ instance: string, nowMs: number }>(`${UNBALANCED} select distinct n.instance, (extract(epoch from statement_timestamp()) * 1000)::float8 as "nowMs"
   from pg_catalog.pg_stat_activity a, lateral substring(a.application_name from '^onceway ([a-z]+) .') as purpose, lateral substring(a.application_name from '^onceway [a-z]+ (.+)$') as n (instance)
  where a.datname = current_database() and (n.instance ~ '-[0-9]+$' or length(a.application_name) = ${APPLICATION_NAME_MAX}) and n.instance <> all ($1::text[])
    and not exists (select from ${schema}.gateways g where g.seen_at > clock_timestamp() - interval '${LIVES_MS} ms' and left('onceway ' || purpose || ' ' || g.instance, ${APPLICATION_NAME_MAX}) = a.application_name)
  order by 1`, [without])
-  return rows.map(({ instance }) => ({ instance, silentMs: 0 }))
+  return rows
 }
 
 // ---------------------------------------------------------------- the end of the one before

@@ -57,7 +57,7 @@ function hold (dataDir: string): () => void {
     lock.exec('begin exclusive')
   } catch (error) {
     lock?.close()
-    if (primaryCode(error) === BUSY) throw new StartError(`Another onceway serves from ${dataDir}: end that process, or give this one another --data-dir.`, 1, error)
+    if (primaryCode(error) === BUSY) throw new StartError(`Another onceway serves from ${dataDir}: end that process first. (Two gateways need a --data-dir each.)`, 1, error)
     throw unusable(dataDir, error)
   }
   const held = lock

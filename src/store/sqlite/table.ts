@@ -63,6 +63,8 @@ const remove = 'delete from records where id = ?'
 
 const scheme = 'select scheme from installation'
 
+const lostScheme = 'select 1 from schemes where number = ? and is_lost = 1'
+
 const changedByHand = 'select 1 from audit where record_id = ? and at >= ? limit 1'
 
 export class SqliteTable implements Table {
@@ -140,6 +142,10 @@ export class SqliteTable implements Table {
 
   scheme (): number {
     return this.#prepare(scheme).get()?.scheme as number
+  }
+
+  isLost (number: number): boolean {
+    return this.#prepare(lostScheme).get(number) !== undefined
   }
 
   /** Bounded by the statements above: at most sixteen of them differ by filter. */
