@@ -84,7 +84,7 @@ test('nothing is made for fields that are not there', () => {
 
 test('the table is fixed: another one needs another version of the rules', () => {
   const digest = createHash('sha256').update(NAMES.map(({ part, name }) => `${part} ${name}`).join('\n')).digest('base64url')
-  assert.equal(digest, 'JHzx6ydxx9bUR9njlm_hAWqJidBEbsD8sb0NRXJj2Ms')
+  assert.equal(digest, 'aTsgo-KdfNdsHwThhpbBYyUfRE5UzaFqMyl6fkHSTtI')
   assert.equal(new Set(NAMES.map(({ name }) => name)).size, NAMES.length)
   for (const { why } of COMPARED_FIELDS) assert.match(why, /^[A-Z].*\.$/)
 })
