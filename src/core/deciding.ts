@@ -3,14 +3,12 @@
  * stands. The upstream receives these as they were read, or it would act on another request than the one that was looked
  * up. Names only, all lower case; made once for a policy, never for a request.
  */
-import { CARRIERS } from './carriers.ts'
 import { COMPARED_FIELDS } from './compared-fields.ts'
 import { CARRIERS_DECIDE, COMPARED, FRAMING, HOP_BY_HOP, isForwarded, plainName, USUAL_KEY_HEADER } from './fields.ts'
 import { headersPassing, headersRead } from './key-sources.ts'
 import { headerLines } from './lines.ts'
-import type { IdempotencyPolicy, ScopePolicy } from './policy.ts'
+import type { IdempotencyPolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
-import { countsSelected } from './scope.ts'
 import { signatureHeaders, verifierOf } from './signature.ts'
 
 export interface FieldRules {
@@ -34,7 +32,7 @@ export function rulesOfAll (policies: readonly IdempotencyPolicy[]): FieldRules 
   return rulesFor({
     own: policies.flatMap(namesOf),
     // Who reads a carrier by its usual name means that one, whatever a header of the configuration is called.
-    usual: policies.flatMap(({ scope }) => readUsually(scope)),
+    usual: policies.some(({ scope }) => scope.kind === 'credential') ? CARRIERS_DECIDE : [],
     once: policies.flatMap(({ key }) => key.sources.flatMap(headersPassing))
   })
 }
@@ -70,15 +68,6 @@ export function rulesOf (policy: IdempotencyPolicy): FieldRules {
   RULES.set(policy, rules)
   return rules
 }
-
-/** What a scope reads whether it is named there or not. */
-function readUsually (scope: ScopePolicy): readonly string[] {
-  if (scope.kind === 'credential' || scope.parts.some(({ kind }) => kind === 'credential')) return ALL_CARRIERS
-  return countsSelected(scope.parts) ? SELECTORS : []
-}
-
-const ALL_CARRIERS = CARRIERS.map(({ name }) => name)
-const SELECTORS = CARRIERS.filter(carrier => carrier.class === 'selector').map(({ name }) => name)
 
 /** Every name that the configuration makes decisive. */
 function namesOf (policy: IdempotencyPolicy): readonly string[] {

@@ -112,8 +112,8 @@ function missing (detail: string): ScopeResult {
 
 // ---------------------------------------------------------------- of parts
 
-/** Do selectors count beside these parts? `credential` has looked at them already, and `shared` says that they do not matter. */
-export function countsSelected (parts: readonly ScopePart[]): boolean {
+/** `credential` has looked at them already, and `shared` says that they do not matter. */
+function countsSelected (parts: readonly ScopePart[]): boolean {
   return !parts.some(part => part.kind === 'credential' || (part.kind === 'const' && part.value === SHARED))
 }
 

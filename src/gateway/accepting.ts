@@ -199,7 +199,7 @@ export async function acceptClaimed (gateway: Gateway, execution: Execution, may
 /**
  * An acceptance in doubt is made again until the store says what there is: it is the same message. Who waits is told after
  * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox. When it has ended, the
- * store is asked still: it takes nothing under a claim that is over, and its record is to say what the inbox says.
+ * store is asked once more: it takes nothing under a claim that is over, and the record is to say what the inbox says.
  */
 async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
   const { visit } = execution
@@ -209,7 +209,8 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
   let inDoubt = false
   try {
     for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
-      if (!inDoubt && !maySend()) return { kind: 'unsent', code: 'LEASE' }
+      const isLast = !maySend()
+      if (isLast && !inDoubt) return { kind: 'unsent', code: 'LEASE' }
       try {
         const result = await inbox.accept(message)
         // It came too late, whichever try of it: the claim has ended, and nothing that is under way can come in any more.
@@ -221,8 +222,8 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
         if (!inDoubt) return unreached(gateway, visit, error)
       }
       execution.ending.resolve({ kind: 'unavailable', inDoubt: true })
-      await gateway.pause(pauseMs)
-      if (gateway.stopped || execution.cancelled) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
+      if (!isLast) await gateway.pause(pauseMs)
+      if (isLast || gateway.stopped) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
     }
   } finally {
     cancelTimer()

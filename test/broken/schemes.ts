@@ -37,7 +37,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
     does: 'begins a new life of what is past by a scheme that claims no more',
     breaks: ['I13', 'I5'],
     patches: [
-      { file: LEDGER, find: '(claims || !this.#isPast(before, nowMs)) && this.#write', replace: 'this.#write' },
+      { file: LEDGER, find: '(claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write', replace: 'this.#write' },
       { file: CLAIMS, find: " and ${claimsNow(schema, 'w.scheme')})\n          or (", replace: ')\n          or (' }
     ]
   },
