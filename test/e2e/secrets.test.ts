@@ -92,7 +92,7 @@ test('a new embedded store has a secret beside it; without the file its gateway 
   await assertBlocked(without, 'k')
   await end(without)
   const shown = await say(['ids', '--data-dir', dataDir])
-  assert.match(shown.out, /^ids are made by {2}2:\S{11}\nthis file makes {2}2, 1$/)
+  assert.match(shown.out, /^ids are made by {2}2:\S{11}\nthis file makes {2}2, 1\n {17}not 2:\S{11}: its secret is missing here [^\n]+$/)
   renameSync(away, secret)
   const again = await start()
   assert.equal((await ask(again, 'k')).headers['idempotent-replayed'], 'true')
