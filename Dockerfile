@@ -1,14 +1,18 @@
+# Of both stages. A release pins it: --build-arg BASE=node:24-bookworm-slim@sha256:...
+ARG BASE=node:24-bookworm-slim
+
 # Build: type-strip and check once, keep only what runs.
-FROM node:24-bookworm-slim AS build
+FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# The `node` dev dependency brings a second Node for machines without one; the image has its own.
-RUN npm ci --ignore-scripts
+COPY tools ./tools
+# tools/node brings a second Node for machines without one; the image has its own.
+RUN npm ci --ignore-scripts --omit=optional
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN node_modules/.bin/tsc -p tsconfig.build.json && npm prune --omit=dev --ignore-scripts
 
-FROM node:24-bookworm-slim
+FROM ${BASE}
 LABEL org.opencontainers.image.title="onceway" \
       org.opencontainers.image.description="Idempotency-key gateway: a reverse proxy that makes any HTTP endpoint safe to retry" \
       org.opencontainers.image.licenses="Apache-2.0"

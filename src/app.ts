@@ -4,7 +4,7 @@
  */
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
+import { counting } from './background/counting.ts'
 import { Deliverer } from './background/deliverer.ts'
 import { heartbeat } from './background/heartbeat.ts'
 import { inboxDepths } from './background/inbox-depths.ts'
@@ -17,6 +17,7 @@ import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
 import type { Config } from './config/config.ts'
 import { leasesOf, longestKeepOf } from './config/leases.ts'
 import type { LeaseRange } from './config/leases.ts'
+import { StoreUnavailable } from './errors.ts'
 import { ArbiterClock } from './gateway/arbiter-clock.ts'
 import { tellRecovered } from './gateway/delivering.ts'
 import { Gateway } from './gateway/gateway.ts'
@@ -28,6 +29,7 @@ import type { Readiness } from './http/admin.ts'
 import { listen } from './http/listen.ts'
 import { PeerTrust } from './http/peer.ts'
 import { createServer } from './http/server.ts'
+import type { GuardedListener } from './http/server.ts'
 import { JoseVerifier } from './identity/jwt.ts'
 import type { Meter } from './ports.ts'
 import { reload } from './reload.ts'
@@ -36,6 +38,7 @@ import { Stores } from './stores.ts'
 import { createLogs } from './telemetry/log.ts'
 import type { Logs } from './telemetry/log.ts'
 import { createMetrics } from './telemetry/metrics.ts'
+import { UndiciPassThrough } from './upstream/passer.ts'
 import { UndiciUpstream } from './upstream/sender.ts'
 
 export interface App {
@@ -94,7 +97,13 @@ export async function startApp (config: Config, options: { readonly announce: (l
   const { log } = logs
   const metrics = createMetrics()
   const serving = await openGateway(config, { logs, meter: metrics, instance })
-  const admin = createAdmin({ readiness: serving.readiness, metrics, log, get mode () { return serving.config().admin.readiness } })
+  const admin = createAdmin({
+    readiness: serving.readiness,
+    metrics,
+    log,
+    get mode () { return serving.config().admin.readiness },
+    get hosts () { return serving.config().admin.hosts }
+  })
   const close = async (): Promise<void> => {
     await Promise.all([serving.close(), soon(Promise.allSettled([admin.close()]))])
   }
@@ -128,7 +137,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const live = liveOf(config)
   const arbiterClock = new ArbiterClock({ clock: SYSTEM_CLOCK, random: SYSTEM_RANDOM, log, meter, instance, shortestLeaseMs: leases.shortestMs, longestKeepMs: longestKeepOf(config) })
   const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs, believedMs: arbiterClock.believedMs, meet: async records => { await arbiterClock.beat(records) } })
-  const upstream = new UndiciUpstream(config.upstreams)
+  const upstream = new UndiciUpstream(config.upstreams, config.limits.share)
+  const passing = new UndiciPassThrough(config.upstreams, config.limits.share)
   const tokens = new JoseVerifier({ clock: SYSTEM_CLOCK, log })
   const settings = settingsOf(config, stores.secrets)
   const gateway = new Gateway({
@@ -139,6 +149,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     inbox: stores.inbox,
     wakes: stores.wakes,
     registry: stores.registry,
+    counts: stores.counts,
     marks: stores.marks,
     upstream,
     tokens,
@@ -151,13 +162,15 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     instance
   }, leases.shortestMs)
   gateway.registration.become(config.routes)
-  if (stores.opened) await gateway.ids.look()
+  // A standby that does not acknowledge is no reason to stay down: signs of life and claims hear of the scheme too.
+  if (stores.opened) await gateway.ids.look().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
   meter.guarded(guardedNames(config))
   gateway.noteLapsed(stores.lapsedAtStart)
   tellRecovered(gateway.world, stores.recoveredAtStart)
   const phase = { draining: false }
-  const server = await createServer({
+  const listener = createServer({
     gateway,
+    passing,
     log,
     requests: logs.requests,
     meter,
@@ -168,10 +181,15 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     get problemBaseUri () { return live.config.problemBaseUri },
     get limits () { return live.config.limits }
   })
+  const { server } = listener
+  meter.holds('connections', listener.connections)
+  meter.holds('tunnels', listener.tunnels)
+  meter.holds('passing', () => passing.size)
+  meter.holds('bufferedBytes', () => gateway.buffered.held)
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
   const registrar = registering(gateway, saysStanding)
   const beats = heartbeat(gateway)
-  const services = [registrar, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), new Deliverer(gateway), standing]
+  const services = [registrar, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), counting(gateway), new Deliverer(gateway), standing]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
   beats.start()
@@ -191,25 +209,25 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     take: next => {
       const taken = liveOf(next)
       logs.become(next.log.level)
-      upstream.become(next.upstreams)
+      upstream.become(next.upstreams, next.limits.share)
+      passing.become(next.upstreams, next.limits.share)
       tokens.forgetFiles()
       gateway.become(settingsOf(next, stores.secretsBy(next)))
       gateway.registration.become(next.routes)
       meter.guarded(guardedNames(next))
       registrar.soon()
-      server.server.maxConnections = next.limits.connections
       Object.assign(live, taken)
     },
     drain: async () => {
       alive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
-      await drain(live.config, gateway, server, phase, log)
+      await drain(live.config, gateway, listener, phase, log)
     },
     close: async () => {
       gateway.stop()
       await soon(Promise.allSettled([beats, ...services].map(async service => { await service.stop() })))
       await soon(Promise.allSettled([server.close()]))
       await soon(Promise.allSettled([stores.registry.withdraw(gateway.registration.gateway)]))
-      await soon(Promise.allSettled([upstream.close(), stores.close()]))
+      await soon(Promise.allSettled([upstream.close(), passing.close(), stores.close()]))
       clearInterval(alive)
     }
   }
@@ -237,7 +255,7 @@ function guardedNames ({ routes }: Config): string[] {
 const CLAIM_WITHIN_MS = 2_000
 
 /** docs/deployment.md: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
-async function drain (config: Config, gateway: Gateway, server: FastifyInstance, phase: { draining: boolean }, log: { info: (fields: object, message: string) => void }): Promise<void> {
+async function drain (config: Config, gateway: Gateway, { server, cut }: GuardedListener, phase: { draining: boolean }, log: { info: (fields: object, message: string) => void }): Promise<void> {
   if (phase.draining) return
   phase.draining = true
   gateway.draining = true
@@ -255,7 +273,7 @@ async function drain (config: Config, gateway: Gateway, server: FastifyInstance,
   // Connections whose requests wait for an execution elsewhere stay open until they are answered; at the end they are told so.
   if (!await within(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then(ended => ended === true)) gateway.part()
   await Promise.race([closed, pause(SYSTEM_CLOCK, ANSWERS_MS)])
-  server.server.closeAllConnections()
+  cut()
 }
 
 const KEEP_ALIVE_TICK_MS = 1_000

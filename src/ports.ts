@@ -4,6 +4,7 @@
  */
 import type { TimeWord } from './core/arbiter-time.ts'
 import type { Identity } from './core/identity.ts'
+import type { Holder } from './core/limit.ts'
 import type { MessageDetail } from './core/message.ts'
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
@@ -12,7 +13,9 @@ import type { Schemes } from './core/schemes.ts'
 import type { TokenFault } from './core/token.ts'
 import type { Unresolved } from './telling.ts'
 
+export type { RecordCount, RecordCounts } from './counts-port.ts'
 export type { DifferingRoute, RegisteredRoute, Registering, Registry } from './registry-port.ts'
+export type { Passage, PassFault, PassListener, PassRequest, PassThrough } from './pass-port.ts'
 export type { AcceptResult, HeldMessage, InboxStore, InboxWakes, MessageAudit, MessageFilter, Recovered, TakeMessages } from './inbox-port.ts'
 
 // ---------------------------------------------------------------- time and chance
@@ -400,6 +403,10 @@ export interface UpstreamRequest {
   readonly responseBytesMax: number
   /** Absent: the upstream's own limit of an execution. */
   readonly timeoutMs?: number
+  /** In whose share of the upstream's connections it counts. Absent: in nobody's. */
+  readonly holder?: Holder
+  /** Told of informational answers, but never of 100 or 101. */
+  readonly informed?: (status: number, headers: RawHeaders) => void
   /** Asked before bytes of the answer are buffered; false (the gateway's own bound is reached): as if over `responseBytesMax`. */
   readonly reserve: (bytes: number) => boolean
 }
@@ -411,8 +418,19 @@ export type UpstreamResult =
   /** Some byte may have left, and no whole answer came (E4 "during"). `status`: if a head was seen. */
   | { readonly kind: 'lost', readonly code: string, readonly timedOut: boolean, readonly status: number | null }
   | { readonly kind: 'answer', readonly answer: Answer }
-  /** Larger than `responseBytesMax`, or a stream: the head, and the body still to be read. */
-  | { readonly kind: 'stream', readonly status: number, readonly headers: RawHeaders, readonly body: AsyncIterable<Buffer> & { destroy: (error?: Error) => void }, /** How the upstream ended it: null, whole, else the code of its break. A reader that leaves changes nothing; never rejects. */ readonly over: Promise<string | null> }
+  | StreamedResult
+
+/** Larger than `responseBytesMax`, or a stream: the head, and the body still to be read. */
+export interface StreamedResult {
+  readonly kind: 'stream'
+  readonly status: number
+  readonly headers: RawHeaders
+  readonly body: AsyncIterable<Buffer> & { destroy: (error?: Error) => void }
+  /** Until then what was reserved for it is held: its beginning was buffered before it was seen to be a stream. Never rejects. */
+  readonly taken: Promise<void>
+  /** How the upstream ended it: null, whole, else the code of its break. A reader that leaves changes nothing; never rejects. */
+  readonly over: Promise<string | null>
+}
 
 export interface Sending {
   readonly result: Promise<UpstreamResult>
@@ -448,4 +466,4 @@ export interface TokenVerifier {
 
 // ---------------------------------------------------------------- what is told
 
-export type { DeliveryLine, DeliveryLog, DeliveryResult, Log, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'
+export type { DeliveryLine, DeliveryLog, DeliveryResult, Log, HeldKind, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'

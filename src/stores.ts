@@ -8,8 +8,9 @@ import { newestSchemeName } from './core/schemes.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { EarlierTime, StartError, StoreUnavailable } from './errors.ts'
-import type { InboxStore, InboxWakes, Lapsed, Log, Meter, Recovered, RecordStore, Registry } from './ports.ts'
+import type { InboxStore, InboxWakes, Lapsed, Log, Meter, RecordCounts, Recovered, RecordStore, Registry } from './ports.ts'
 import { LateWakes, wakesThrough } from './store/inbox-wakes.ts'
+import { LateCounts } from './store/late-counts.ts'
 import { LateInbox } from './store/late-inbox.ts'
 import { LateRegistry } from './store/late-registry.ts'
 import { LateLocks, LateRecords } from './store/late.ts'
@@ -47,6 +48,7 @@ export class Stores {
   readonly inbox: LateInbox
   readonly wakes = new LateWakes()
   readonly registry: Registry
+  readonly counts: LateCounts
   readonly marks: RouteMarks
   readonly wantsRedis: boolean
   /** For the banner. */
@@ -74,6 +76,7 @@ export class Stores {
     if (postgres === null) {
       stores.#ownSecret = config.secrets.length > 0 ? readSecret(config.dataDir) : secretToServe(config.dataDir)
       const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter, believedMs: options.believedMs, scheme: newestSchemeName(stores.secrets) })
+      if (embedded.remark !== null) options.log.warn({}, embedded.remark)
       stores.lapsedAtStart = embedded.lapsedAtStart
       stores.recoveredAtStart = embedded.recoveredAtStart
       stores.#embedded = embedded
@@ -93,6 +96,7 @@ export class Stores {
     const { postgres, redis } = config.stores
     this.records = new LateRecords(postgres === null ? 'sqlite' : 'postgres')
     this.inbox = new LateInbox(this.records.name)
+    this.counts = new LateCounts(this.records.name)
     // One process has the embedded store.
     this.registry = postgres === null ? NO_REGISTRY : this.#lateRegistry
     this.wantsRedis = postgres !== null && redis !== null
@@ -150,9 +154,10 @@ export class Stores {
     }
   }
 
-  #become (records: RecordStore & { readonly inbox: InboxStore, readonly wakes: InboxWakes, readonly marks: DatabaseMarks }): void {
+  #become (records: RecordStore & { readonly inbox: InboxStore, readonly counts: RecordCounts, readonly wakes: InboxWakes, readonly marks: DatabaseMarks }): void {
     this.records.become(records)
     this.inbox.become(records.inbox)
+    this.counts.become(records.counts)
     this.opened = true
     this.#refusal = null
     const locks = this.#openLocks(records.installation)

@@ -1,4 +1,5 @@
 /** The seams, too: what a gateway tells of itself, in numbers and in lines. Types only; telemetry/ is the one driver. */
+import type { Refusal } from './core/limit.ts'
 import type { Depth } from './core/message.ts'
 import type { SignatureFault } from './core/signature.ts'
 import type { ToldStanding } from './core/standing.ts'
@@ -13,6 +14,8 @@ export interface Meter {
   guarded: (routes: readonly string[]) => void
   keyless: (route: string) => void
   ignored: () => void
+  /** A request that meets this route as some servers would read it, not as it stands. */
+  alike: (route: string) => void
   /** A request that the route's preset lets pass, and why. */
   passed: (route: string, preset: string, why: string) => void
   upstream: (route: string, result: string, ms: number) => void
@@ -50,7 +53,12 @@ export interface Meter {
   /** In how many routes living gateways differ, by what they differ in. */
   differing: (routes: ReadonlyMap<string, number>) => void
   /** Turned away before it was looked at, because the process is at a limit. */
-  shed: (limit: ShedLimit) => void
+  /** Turned away before anything was claimed: the limit is full, or this caller or peer has its share of it. */
+  shed: (limit: ShedLimit, by: Refusal) => void
+  /** Whoever should have gone on has not, and its connection was ended: a client with its request, a client with its answer, an upstream, both ends of a tunnel. */
+  idled: (direction: IdleDirection) => void
+  /** What is held at the moment; asked whenever somebody looks. */
+  holds: (what: HeldKind, read: () => number) => void
 }
 
 /** overtaken: settled by somebody else, or asked about again, meanwhile. unaskable: the request lacked what its question needs. */
@@ -61,7 +69,9 @@ export type DeliveryResult = 'delivered' | 'again' | 'dead' | 'held' | 'overtake
 
 export type SignatureResult = 'current' | 'previous' | SignatureFault
 
-export type ShedLimit = 'eventLoopDelay' | 'connections'
+export type ShedLimit = 'eventLoopDelay' | 'connections' | 'executions' | 'bufferedBytes' | 'passThrough' | 'records'
+export type IdleDirection = 'request' | 'answer' | 'upstream' | 'tunnel'
+export type HeldKind = 'connections' | 'tunnels' | 'passing' | 'bufferedBytes'
 
 /** What is said of a guarded request: no key, credential, query or body. Times in milliseconds. */
 export interface RequestLine {
@@ -75,6 +85,8 @@ export interface RequestLine {
   readonly record: string | undefined
   /** Which source the key came from, where the route has several. */
   readonly keyFrom: string | undefined
+  /** It meets its route as some servers would read it, not as it stands. */
+  readonly alike?: boolean
   readonly attempt: number | undefined
   readonly bodyMs: number | undefined
   readonly claimMs: number | undefined

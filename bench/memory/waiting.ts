@@ -68,7 +68,7 @@ export async function measureWaiting (servers: Servers, numbers: Numbers, stores
   refuseTooFewFiles(waiting)
   const database = stores === 'embedded' ? null : await servers.postgres.createDatabase('waiting')
   // Answers kept in memory would fill it from wave to wave, up to their own limit.
-  const choice = { stores, database, limits: `recentBytes: 1MiB, waiters: ${waiting}, connections: ${waiting + FILES_BESIDE}`, idempotency: 'inFlight: { wait: 10m }, answerWithin: 10m' }
+  const choice = { stores, database, limits: `share: 1, recentBytes: 1MiB, waiters: ${waiting}, connections: ${waiting + FILES_BESIDE}`, idempotency: 'inFlight: { wait: 10m }, answerWithin: 10m' }
   return withGateway(servers, choice, async gateway => {
     const watch = new MemoryWatch(gateway).start()
     const wrong: string[] = []

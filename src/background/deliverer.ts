@@ -138,8 +138,8 @@ export class Deliverer {
       throw error
     } finally {
       // Each holds its own from here on; more than was reserved only where a reload has lowered the route's limit.
-      buffered.release(room.bytes)
-      buffered.take(taken.reduce((sum, { request }) => sum + request.body.length, 0))
+      buffered.release('requests', room.bytes)
+      buffered.force('requests', taken.reduce((sum, { request }) => sum + request.body.length, 0))
       for (const { route } of orders) this.#begin(lease, route, taken.filter(delivery => delivery.route === route.name))
     }
     return orders.some(({ route, places }) => taken.filter(delivery => delivery.route === route.name).length >= places)
@@ -155,9 +155,12 @@ export class Deliverer {
     const { buffered, deliveries } = this.#gateway
     const largest = Math.max(0, ...orders.map(({ route }) => route.idempotency.keep.requestBytesMax))
     const most = orders.reduce((sum, { route, places }) => sum + places * route.idempotency.keep.requestBytesMax, 0)
-    const bytes = buffered.reserveUpTo(most, BUFFERED_SHARE)
+    const bytes = buffered.takeUpTo('requests', most, BUFFERED_SHARE)
     // With nothing under way there is room for one wherever a request at the door finds some.
-    if (deliveries.size === 0 && bytes < largest && buffered.reserve(largest - bytes)) return { bytes: largest, one: true }
+    if (deliveries.size === 0 && bytes < largest && largest - bytes <= buffered.free) {
+      buffered.force('requests', largest - bytes)
+      return { bytes: largest, one: true }
+    }
     if (bytes > 0) return { bytes, one: deliveries.size === 0 && bytes >= largest }
     return null
   }
@@ -200,7 +203,7 @@ export class Deliverer {
       this.#leases.retire(lease)
       this.#gateway.world.log.error({ record: delivery.token.id.toString('base64url'), route: route.name, error: error instanceof Error ? error.stack : String(error) }, 'a delivery failed within the gateway')
     } finally {
-      buffered.release(delivery.request.body.length)
+      buffered.release('requests', delivery.request.body.length)
       this.#leases.leave(lease)
       const left = (this.#underWay.get(route.name) ?? 1) - 1
       if (left === 0) this.#underWay.delete(route.name)

@@ -42,9 +42,10 @@ async function sweep (gateway: Gateway): Promise<boolean> {
   const marks = await gateway.world.marks.sweep(BATCH_MAX)
   if (marks > 0) meter.swept('mark', marks)
   const messages = await inbox.sweep(BATCH_MAX)
+  const counts = await gateway.world.counts.sweep(BATCH_MAX)
   if (gateway.ids.inTransition) {
     await records.endEarlierScheme()
     await gateway.ids.look()
   }
-  return lapsed === BATCH_MAX || marks === BATCH_MAX || swept >= BATCH_MAX || messages >= BATCH_MAX
+  return lapsed === BATCH_MAX || marks === BATCH_MAX || swept >= BATCH_MAX || messages >= BATCH_MAX || counts === BATCH_MAX
 }

@@ -53,6 +53,7 @@ function variableOf ({ secrets, problemBaseUri, admin, trustProxies, limits, dra
     ['secret', secrets],
     ['problemBaseUri', problemBaseUri],
     ['trustProxies', trustProxies],
+    ['admin.hosts', admin.hosts],
     ['admin.token', admin.token],
     ['admin.readiness', admin.readiness],
     ...membersOf('limits', limits),

@@ -44,6 +44,8 @@ export type LogLevel = typeof LOG_LEVELS[number]
 export interface AdminConfig {
   readonly host: string
   readonly port: number
+  /** Names by which it may be asked, beside addresses and localhost. */
+  readonly hosts: readonly string[]
   /** Guards the operator API, never probes or metrics. */
   readonly token: string | null
   /** strict: a lost store makes /readyz answer 503. lenient: 200 with `degraded`, because pass-through needs no store. */
@@ -96,8 +98,16 @@ export interface LimitsConfig {
   readonly recentBytes: number
   /** Client connections at once. */
   readonly connections: number
+  /** Of these limits: what one caller, or one peer, may have while nobody else has anything; 1: all of it. */
+  readonly share: number
   /** How late the event loop may be before requests are shed; 0: never. */
   readonly eventLoopDelayMs: number
+  /** A guarded body must be whole by then. */
+  readonly requestBodyMs: number
+  /** The longest that a client neither goes on with its request nor reads its answer. */
+  readonly clientIdleMs: number
+  /** The longest that nothing moves in a tunnel. */
+  readonly tunnelIdleMs: number
 }
 
 /** The process's environment, or a test's. */

@@ -107,6 +107,10 @@ const Probe = Type.Object({
 export const Scope = (description: string) =>
   Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description })
 
+/** What a database takes without a word. */
+const RECORDS_MAX = 1_000_000_000
+const BEYOND_RECORDS = 'Beyond: 429 `too-many-records`, and replays go on. Not given: no bound. It may be passed by what comes within a second.'
+
 const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),
   mode: Type.Enum(['enforce', 'drop', 'inbox'], { default: 'enforce', description: 'enforce: the protocol in full. drop: the first event of a window goes through, its duplicates do not, and nothing is replayed. inbox: accepted with 202 and delivered until it is done.' }),
@@ -126,6 +130,8 @@ const Idempotency = Type.Object({
   retention: duration('24h', 'How long a settled record is remembered, counted from settling. After that the key can run again. At least two leases, and with an inbox `inbox.backoff.longest`.'),
   unknownRetention: duration('30d', 'How long a record with an unknown outcome is remembered. After that the key can run again. At least two leases, and at least the upstream\'s `timeout` and a lease.'),
   lease: duration('15s', 'How long a claim is believed without a sign of life of its gateway.'),
+  recordsPerCaller: Type.Optional(Type.Integer({ minimum: 1, maximum: RECORDS_MAX, description: `How many records one caller may have on this route: what it first sent within \`retention\`. Where callers share a scope, one client address. ${BEYOND_RECORDS}` })),
+  recordsPerPeer: Type.Optional(Type.Integer({ minimum: 1, maximum: RECORDS_MAX, description: `The same of one client address (behind \`trustProxies\`; of IPv6 its /64), whoever the callers are. ${BEYOND_RECORDS}` })),
   onMismatch: OnMismatch,
   onRelease: OnRelease,
   onStoreDown: Type.Enum(['reject', 'forward'], { default: 'reject', description: 'When no store can be asked. reject: 503, nothing is sent. forward: sent without protection, marked `Idempotency-Status: unprotected`.' }),

@@ -23,6 +23,7 @@ const Listen = Type.Object({
 const Admin = Type.Object({
   host: Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address of the admin port.' }),
   port: Port(8081, 'Port of /livez, /readyz and /metrics; 0: a free one.'),
+  hosts: Type.Array(Type.String({ minLength: 1 }), { default: [], description: 'Names by which the admin port may be asked, beside addresses, localhost and `host`. Any other Host gets 421, but for /livez, /readyz and /metrics.' }),
   token: Type.Optional(Type.String({ minLength: 16, description: 'Guards the operator API; never probes or metrics. At least 16 characters.' })),
   tokenFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the token.' })),
   readiness: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'When a store is lost after the start, /readyz says 200 with `degraded` (lenient) or 503 (strict).' })
@@ -84,7 +85,9 @@ const Upstream = Type.Object({
   timeout: duration('5m', 'Hard limit of one execution.'),
   connectTimeout: duration('2s', 'Limit of connecting.'),
   keepAlive: duration('4s', 'How long an idle connection is kept; shorter than the upstream\'s own. 0s: every guarded request has a connection of its own, for an upstream that answers more often than it is asked.'),
-  connections: Type.Integer({ minimum: 1, maximum: 65535, default: 512, description: 'Connections at most.' }),
+  connections: Type.Integer({ minimum: 1, maximum: 65535, default: 512, description: 'Connections for guarded requests and deliveries at most. More requests wait, callers in turn.' }),
+  passThrough: Type.Integer({ minimum: 1, maximum: 65535, default: 1024, description: 'Requests and tunnels (WebSockets) at once that pass through, each with a connection of its own. More wait for `connectTimeout`, then get 503 `overloaded`.' }),
+  idleTimeout: duration('5m', 'Of what passes through: the longest that this server may be silent, before an answer or between two pieces of it, or does not read. Then 504, or the connection is cut.'),
   host: Type.Enum(['upstream', 'preserve'], { default: 'upstream', description: 'The Host header: the upstream\'s own, or the client\'s. With preserve two hosts are two applications: the host is part of what a record is found by.' }),
   hops: Type.Enum(['possible', 'none'], { default: 'possible', description: 'Whether a proxy, a balancer or a platform\'s router may answer in this server\'s place. none: nothing stands between, so that each of its 503 and 408 says "not processed", and frees the key (profile api).' }),
   applicationHeader: Type.Optional(Type.String({ pattern: TOKEN_PATTERN, description: 'A response header that the application itself sets on every answer, and no hop. Only with it a 503 or 408 is the application\'s; Retry-After and a JSON body, which show it otherwise, count no more.' })),
@@ -129,6 +132,10 @@ export const ConfigSchema = Type.Object({
     unsettledBytes: size('64MiB', 'Bytes of answers that wait for a store that is down; at it guarded requests get 503 `overloaded`.'),
     recentBytes: size('32MiB', 'Settled answers kept in memory, in bytes; the oldest make room. 0B: every replay is looked up in Redis or the store.'),
     connections: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 20_000, description: 'Client connections at once, idle ones too; more are closed as they come in.' }),
+    share: Type.Number({ minimum: 0.05, maximum: 1, default: 0.75, description: 'Of executions, waiters, bufferedBytes, connections, and an upstream\'s connections and passThrough: the part that one caller, or one client address (behind trustProxies; of IPv6 its /64), may have while nobody else has any. Whoever comes finds room: nobody gets more than share / (1 - share) times what is free. Beyond its share a request gets 429 `too-many-in-flight`, a connection is closed. 1: no shares.' }),
+    requestBody: duration('1m', 'By then the body of a guarded request must be whole; else 408 `request-timeout`.'),
+    clientIdle: duration('30s', 'The longest that a client may stop in the middle of its request\'s body, or not read its answer. Then 408, or its connection is closed.'),
+    tunnelIdle: duration('5m', 'The longest that nothing moves in a tunnel (WebSocket), in either direction. Then it is closed.'),
     eventLoopDelay: duration('1s', 'How late the event loop may be; while it is later, every request gets 503 `overloaded` before anything is claimed. 0s: never.')
   }, { ...shape, default: {}, description: 'Bounds of one process: with several workers each has all of them.' }),
   drain: Type.Object({

@@ -62,8 +62,25 @@ export function isOurs (plain: string): boolean {
 
 /** Fields that say where a request came from, and what was asked for there: believed only from a trusted peer. */
 export function isForwarded (plain: string): boolean {
-  return plain === 'forwarded' || plain === 'x-original-host' || plain.startsWith('x-forwarded-')
+  return FORWARDED.has(plain) || OF_THE_WAY.test(plain)
 }
+
+/**
+ * Whatever is called so: every network has names of its own (`X-Forwarded-For`, `Incap-Client-IP`, `Fly-Forwarded-Proto`), and each
+ * server behind one knows some. An Envoy takes orders by its own: to send again, for one.
+ */
+const OF_THE_WAY = /(?:^|-)forwarded(?:-|$)|(?:^|-)(?:client|real|connecting|remote|originating|source|src|true)-?ip(?:v[46])?$|(?:^|-)remote-(?:addr|host|port)$|^(?:http-)?(?:x-)?(?:original|rewrite|override|replaced|real|forward)-(?:for|url|uri|path|host|proto|scheme|port|remote-addr)$|(?:^|-)(?:host|url)-override$|^x-envoy-/
+
+/**
+ * And by the names that are in use: nginx and its ingress, Akamai and Cloudflare, CloudFront, Azure, App Engine, IIS, WebLogic; and what
+ * gunicorn, CGI and Rack take from a field for the server's own word.
+ */
+const FORWARDED: ReadonlySet<string> = new Set([
+  'x-host', 'x-socket-ip', 'cf-pseudo-ipv4', 'x-azure-clientip', 'x-azure-socketip', 'x-arr-clientip', 'x-sucuri-clientip', 'x-proxyuser-ip',
+  'x-appengine-user-ip', 'x-appengine-remote-addr', 'cloudfront-viewer-address', 'x-nf-client-connection-ip',
+  'script-name', 'path-info', 'x-script-name', 'x-path-info', 'request-uri', 'x-request-uri', 'x-http-destinationurl', 'proxy', 'x-sendfile-type', 'x-accel-mapping',
+  'x-scheme', 'x-url-scheme', 'x-proto', 'x-ssl', 'front-end-https', 'cf-visitor', 'fastly-ssl', 'wl-proxy-ssl', 'x-arr-ssl', 'x-appengine-https'
+])
 
 /** Without these a message has other ends, or another addressee. Written anew for the upstream, never copied under another spelling. */
 export const FRAMING = ['host', 'content-length', 'transfer-encoding'] as const

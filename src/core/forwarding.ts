@@ -44,24 +44,22 @@ export interface GuardedAdditions extends PassthroughAdditions {
   readonly bodyBytes?: number
 }
 
+/** A streamed request: framed as it came. */
+export interface StreamedAdditions extends PassthroughAdditions {
+  /** The client's own Content-Length; null: its body has none, or there is no body. */
+  readonly contentLength: string | null
+}
+
 const OWN_HOP = '1.1 onceway'
-const NOT_FORWARDED: ReadonlySet<string> = new Set(['expect', 'content-length', 'accept-encoding'])
+const NOT_FORWARDED: ReadonlySet<string> = new Set(['expect', 'content-length'])
+const NOTHING: ReadonlySet<string> = new Set()
+const ACCEPT_ENCODING: ReadonlySet<string> = new Set(['accept-encoding'])
 
 /** A guarded request's fields as a flat list for undici: the client's in their order, then the gateway's. */
 export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): string[] {
-  const { rules = rulesOfKey(add.keyHeader) } = add
-  const listed = connectionListed(raw)
-  const sent: string[] = []
+  const { keyHeader, forwardKey, rules = rulesOfKey(keyHeader) } = add
   const trail = new Trail(add, rules)
-  for (let at = 0; at + 1 < raw.length; at += 2) {
-    const name = raw[at] ?? ''
-    const value = raw[at + 1] ?? ''
-    const lower = name.toLowerCase()
-    const plain = plainName(lower)
-    if (trail.takes(lower, plain, value) || isRemoved(lower, plain, add, rules)) continue
-    if (listed.has(lower) && !rules.kept.has(lower)) continue
-    if (lower === 'host' ? add.host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
-  }
+  const sent = copied(raw, add, { trail, rules, without: forwardKey ? ACCEPT_ENCODING : new Set(['accept-encoding', keyHeader]) })
   if (add.record !== null) sent.push('Onceway-Key', add.record.id)
   if (add.record?.attempt != null) sent.push('Idempotency-Attempt', String(add.record.attempt))
   if (add.duplicate === true) sent.push('Onceway-Duplicate', 'true')
@@ -72,38 +70,38 @@ export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): 
   return sent
 }
 
-/** Removed from a guarded request: connection fields, what claims to be ours, look-alikes, the key where it is not to be forwarded. */
-function isRemoved (lower: string, plain: string, { keyHeader, forwardKey }: GuardedAdditions, rules: FieldRules): boolean {
-  if (isOurs(plain) || isLookAlike(lower, plain, rules)) return true
-  if (lower === keyHeader) return !forwardKey
-  return HOP_BY_HOP.has(lower) && !rules.kept.has(lower)
+/** The same for a streamed request, which the client frames and whose answer nobody keeps. */
+export function passthroughRequestHeaders (raw: RawHeaders, add: StreamedAdditions): string[] {
+  const { rules = rulesOfKey(USUAL_KEY_HEADER) } = add
+  const trail = new Trail(add, rules)
+  const sent = copied(raw, add, { trail, rules, without: NOTHING })
+  if (add.contentLength !== null) sent.push('Content-Length', add.contentLength)
+  for (const [name, value] of trail.fields()) sent.push(name, value)
+  return sent
 }
 
-export type HeaderRecord = Record<string, string | string[] | undefined>
+interface Copying { readonly trail: Trail, readonly rules: FieldRules, readonly without: ReadonlySet<string> }
 
-/** The library that streams reads `connection`, `upgrade`, `transfer-encoding` itself; these it would pass on. */
-const NOT_STREAMED: ReadonlySet<string> = new Set([
-  'keep-alive', 'proxy-connection', 'proxy-authenticate', 'te', 'trailer', 'http2-settings', 'expect'
-])
-
-/**
- * The same for a streamed request, on a record with lower-case names. `headers.host` is taken to be the upstream's
- * already; `host: preserve` puts the client's back.
- */
-export function passthroughRequestHeaders (headers: HeaderRecord, add: PassthroughAdditions): HeaderRecord {
-  const { rules = rulesOfKey(USUAL_KEY_HEADER) } = add
-  const sent: Array<[string, string | string[] | undefined]> = []
-  const trail = new Trail(add, rules)
-  for (const [lower, value] of Object.entries(headers)) {
-    if (value === undefined || NOT_STREAMED.has(lower)) continue
+/** The client's own fields that go on, in their order and as they were written. */
+function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules, without }: Copying): string[] {
+  const listed = connectionListed(raw)
+  const sent: string[] = []
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    const value = raw[at + 1] ?? ''
+    const lower = name.toLowerCase()
     const plain = plainName(lower)
-    if (isOurs(plain) || isLookAlike(lower, plain, rules)) continue
-    if (!trail.takes(lower, plain, Array.isArray(value) ? value.join(', ') : value)) sent.push([lower, value])
+    if (trail.takes(lower, plain, value) || isRemoved(lower, plain, rules) || without.has(lower)) continue
+    if (listed.has(lower) && !rules.kept.has(lower)) continue
+    if (lower === 'host' ? host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
   }
-  if (add.host === 'preserve' && add.forwarded.host !== null) sent.push(['host', add.forwarded.host])
-  for (const [name, value] of trail.fields()) sent.push([name.toLowerCase(), value])
-  // fromEntries defines own properties: a field called __proto__ stays a field.
-  return Object.fromEntries(sent)
+  return sent
+}
+
+/** On every path: connection fields, what claims to be ours, look-alikes. */
+function isRemoved (lower: string, plain: string, rules: FieldRules): boolean {
+  if (isOurs(plain) || isLookAlike(lower, plain, rules)) return true
+  return HOP_BY_HOP.has(lower) && !rules.kept.has(lower)
 }
 
 /** Via, X-Forwarded-*, X-Request-Id and the static fields: what was there is taken in, what is to be sent comes out. */

@@ -3,7 +3,7 @@
  * in it: a client that sends eight million chunks of one byte would hold a gigabyte that no budget of bytes sees.
  */
 
-/** Asked before memory is taken; false: there is none, and nothing was taken. */
+/** Asked before memory is taken; false: there is none, or none for this one, and nothing was taken. */
 export type Reserve = (bytes: number) => boolean
 
 export class Gathering {
@@ -40,6 +40,15 @@ export class Gathering {
 
   whole (): Buffer {
     return this.#buffer.subarray(0, this.#length)
+  }
+
+  /** All of it, and no more of it here; what it has reserved is the receiver's to give back. */
+  give (): Buffer {
+    const given = this.whole()
+    this.#buffer = Buffer.alloc(0)
+    this.#length = 0
+    this.#held = 0
+    return given
   }
 
   #grow (capacity: number): boolean {

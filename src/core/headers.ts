@@ -10,20 +10,20 @@ import type { RawHeaders } from './record.ts'
 
 export { connectionListed, HOP_BY_HOP } from './fields.ts'
 export { guardedRequestHeaders, passthroughRequestHeaders } from './forwarding.ts'
-export type { Forwarded, GuardedAdditions, HeaderRecord } from './forwarding.ts'
+export type { Forwarded, GuardedAdditions, StreamedAdditions } from './forwarding.ts'
 export { headerLines, headerValue } from './lines.ts'
 
 /** A second line of one of these is two answers to one question; hops differ in which of them they believe. */
 const ONE_LINE = ['host', 'authorization', 'content-length', 'content-type', 'transfer-encoding']
 
 /** Why this request is a 400 `bad-request` for its header fields, or null. Never echoes a value. */
-export function requestRefusal (rawHeaders: RawHeaders, keyHeader: string): string | null {
+export function requestRefusal (rawHeaders: RawHeaders, keyHeader: string, httpVersion = '1.1'): string | null {
   const twice = firstTwice(rawHeaders)
   if (twice !== null) return `The request has more than one ${twice} header line.`
   for (const name of connectionListed(rawHeaders)) {
     if (isNeverListed(plainName(name), keyHeader)) return 'The Connection header names a field that may not be removed on the way.'
   }
-  return framingRefusal(rawHeaders)
+  return framingRefusal(rawHeaders, httpVersion)
 }
 
 /** One pass: this is asked of every request. */
@@ -39,10 +39,11 @@ function firstTwice (rawHeaders: RawHeaders): string | null {
   return ONE_LINE.find((_, index) => (twice & (1 << index)) !== 0) ?? null
 }
 
-/** Transfer codings other than a single `chunked`, or two ways of framing at once (RFC 9112 6.1, 6.3). */
-function framingRefusal (rawHeaders: RawHeaders): string | null {
+/** Transfer codings other than a single `chunked`, or two ways of framing at once, or one that the version does not know (RFC 9112 6.1, 6.3). */
+function framingRefusal (rawHeaders: RawHeaders, httpVersion: string): string | null {
   const [coding] = headerLines(rawHeaders, 'transfer-encoding')
   if (coding === undefined) return null
+  if (httpVersion === '1.0') return 'A request of HTTP/1.0 has no transfer coding.'
   if (coding.trim().toLowerCase() !== 'chunked') return 'The only transfer coding that is understood is chunked.'
   if (headerLines(rawHeaders, 'content-length').length > 0) return 'The request has both Transfer-Encoding and Content-Length.'
   return null

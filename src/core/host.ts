@@ -1,4 +1,4 @@
-/** A Host, or what a proxy says of it, read in two ways: as one of several applications, and as what was asked of the one. Both without case and final dot. */
+/** A Host, or what a proxy says of it: whether it is one, and read in two ways: as one of several applications, and as what was asked of the one. Both without case and final dot. */
 
 /** 80 and 443: the gateway cannot know which of the two schemes the client used in front of what ends its TLS. */
 const DEFAULT_PORT = /:(?:80|443)?$/
@@ -45,3 +45,22 @@ export function forwardedHosts (lowerName: string, value: string): string[] {
 
 /** With blanks around `=`, as nobody should write it and some read it. */
 const HOST_PAIR = /(?:^|[;,])[ \t]*host[ \t]*=[ \t]*(?:"([^"]*)"|([^;,\s]+))/gi
+
+/**
+ * Whether it is one (RFC 9110 7.2): a name or an address, and perhaps a port. Of names those that the DNS has, and underscores; what
+ * else RFC 3986 permits (escapes, user names, sub-delimiters) is read by every server in its own way. Empty is one: there is none to name.
+ */
+export function isHost (host: string): boolean {
+  if (host === known) return true
+  const [, name = ' ', port = ''] = PARTS.exec(host.trim()) ?? []
+  const good = (name.startsWith('[') ? URL.canParse(`http://${name}`) : NAME.test(name)) && Number(port) <= PORT_MAX
+  if (good) known = host
+  return good
+}
+
+/** Almost every request asks for the one before's. */
+let known = ''
+
+const PARTS = /^(\[[0-9A-Fa-f:.]*\]|[^:]*)(?::([0-9]*))?$/
+const NAME = /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?)?$/
+const PORT_MAX = 65_535

@@ -7,6 +7,9 @@ import { plainName } from './fields.ts'
 import { queryOf, valuesOf } from './query.ts'
 import type { RawHeaders } from './record.ts'
 
+/** RFC 9110 9.2.1. What is safe is never guarded. */
+export const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
+
 /** Lower case. The first is what most frameworks read, the second OData's, the third an older habit. */
 export const OVERRIDE_FIELDS = ['x-http-method-override', 'x-http-method', 'x-method-override'] as const
 
@@ -26,7 +29,9 @@ export function overridingMethods (rawHeaders: RawHeaders, target: string): read
     if (LENGTHS.includes(name.length) && FIELDS.has(plainName(name))) found = [...found, ...methodsIn(rawHeaders[at + 1] ?? '')]
   }
   if (!MAY_OVERRIDE.test(target)) return found
-  return [...found, ...valuesOf(queryOf(target) ?? '', PARAMETER).flatMap(methodsIn)]
+  // A fragment should not have been sent: some servers cut it off, for others it is a part of the value.
+  const readings = target.includes('#') ? [target, target.slice(0, target.indexOf('#'))] : [target]
+  return [...found, ...readings.flatMap(reading => valuesOf(queryOf(reading) ?? '', PARAMETER)).flatMap(methodsIn)]
 }
 
 /** Of a list each one: a server may have joined lines, or take the first. */

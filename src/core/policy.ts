@@ -174,6 +174,9 @@ export interface IdempotencyPolicy {
   readonly retentionMs: number
   readonly unknownRetentionMs: number
   readonly leaseMs: number
+  /** That one caller, or one peer, may have on this route; null: any number. */
+  readonly recordsPerCaller: number | null
+  readonly recordsPerPeer: number | null
   readonly onMismatch: { readonly action: 'reject' | 'replay', readonly status: number }
   readonly onRelease: ReleasePolicy
   readonly onStoreDown: 'reject' | 'forward'
@@ -191,7 +194,12 @@ export interface UpstreamPolicy {
   readonly timeoutMs: number
   readonly connectTimeoutMs: number
   readonly keepAliveMs: number
+  /** Of executions and deliveries. */
   readonly connectionsMax: number
+  /** Requests and tunnels at once that pass through; each has a connection. */
+  readonly passThroughMax: number
+  /** The longest that it may be silent to what passes through: before an answer, between two pieces of one, and while it does not read. */
+  readonly idleMs: number
   readonly host: 'upstream' | 'preserve'
   readonly hops: HopsPolicy
   readonly requestHeaders: ReadonlyArray<readonly [name: string, value: string]>

@@ -7,7 +7,7 @@
 export type ProblemCode =
   | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'token-invalid' | 'signature-invalid' | 'key-reused' | 'in-flight' | 'outcome-unknown'
   | 'answer-not-kept' | 'upstream-unreachable' | 'request-too-large' | 'request-timeout' | 'bad-request'
-  | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'draining' | 'no-route' | 'no-message'
+  | 'store-unavailable' | 'overloaded' | 'too-many-in-flight' | 'too-many-records' | 'draining' | 'no-route' | 'no-message'
   | 'upstream-timeout' | 'upstream-failed' | 'headers-too-large'
 
 export interface ProblemContext {
@@ -74,9 +74,13 @@ function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
 /** Retry-After where nothing is known of how long: soon, without hammering. */
 const RETRY_SOON_SECONDS = 1
 
-/** Of a refusal that may go better in a moment; null: of all others. */
+/** Of what goes better when records end, which takes hours: as long as SDKs wait at most. */
+const RETRY_RECORDS_SECONDS = 60
+
+/** Of a refusal that may go better by itself; null: of all others. */
 export function retrySoon (code: ProblemCode): number | null {
   const { status, retryable } = PROBLEMS[code]
+  if (code === 'too-many-records') return RETRY_RECORDS_SECONDS
   return retryable && (status.api >= 500 || code === 'too-many-in-flight') ? RETRY_SOON_SECONDS : null
 }
 
@@ -109,6 +113,7 @@ export const PROBLEMS: Readonly<Record<ProblemCode, ProblemRow>> = {
   'store-unavailable': row(503, 'Idempotency cannot be guaranteed now', 'The store that remembers keys does not answer. Nothing was sent; retry with the same key.', true),
   overloaded: row(503, 'The gateway is at its limit', 'A limit of the gateway is reached. Nothing was sent; retry with the same key.', true),
   'too-many-in-flight': row([429, 503], 'Too many requests of this caller are running', 'This caller has too many requests in flight. Nothing was sent; retry with the same key.', true),
+  'too-many-records': row([429, 503], 'This caller has too many records', 'This caller has as many records on this route as it may have. Nothing was sent; retry with the same key when older ones have ended.', true),
   draining: row(503, 'The gateway is shutting down', 'This gateway takes no new requests. Nothing was sent; retry with the same key on a new connection.', true),
   'no-route': row(404, 'No route', 'No route of the gateway matches this request.', false),
   'no-message': row(404, 'No such message', 'There is no such message, or it is not for this caller to know of.', false),

@@ -48,6 +48,13 @@ export function scopeOf (caller: Caller, policy: ScopePolicy, claims: Claims, op
   }
 }
 
+/** Whether such a scope says of nobody in particular that he calls: whoever comes so has it in common with all the others. */
+export function isShared (scope: string): boolean {
+  return SHARED_SCOPE.test(scope)
+}
+
+const SHARED_SCOPE = /^(?:anonymous(?:[:,]|$)|(?:const|host)(?:,(?:const|host))*:)/
+
 /** The scope in which a caller's records are where one upstream is several applications by their hosts. */
 export function scopeOnHost (scope: string, caller: Pick<Caller, 'rawHeaders' | 'forwarded'>): string {
   const label = scope.slice(0, Math.max(0, scope.lastIndexOf(':')))

@@ -48,7 +48,8 @@ export async function accept (gateway: Gateway, visit: Visit, parts: readonly Pa
   const made = parts.map(part => ({ part, message: messageOf(visit, part) }))
   const startedAtMs = gateway.world.clock.monotonicMs()
   try {
-    return isFull(gateway, visit, parts) ? await acceptedBefore(gateway, visit, parts) : await acceptAll(gateway, visit, made)
+    const full = isFull(gateway, visit, parts) ? noRoom(visit, parts) : gateway.recordCounts.refusal(visit, parts.length)
+    return full !== null ? await acceptedBefore(gateway, visit, parts, full) : await acceptAll(gateway, visit, made)
   } catch (error) {
     if (error instanceof IdentityMoved) throw error
     return failed(gateway, visit, error)
@@ -57,11 +58,11 @@ export async function accept (gateway: Gateway, visit: Visit, parts: readonly Pa
   }
 }
 
-/** A full inbox takes nothing new; what it has taken it has. */
-async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly Part[]): Promise<Outcome> {
+/** Who is full takes nothing new; what it has taken it has. */
+async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly Part[], full: Rejected): Promise<Outcome> {
   const found = await Promise.all(parts.map(async part => gateway.world.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
-    if (message === null) return noRoom(visit, parts)
+    if (message === null) return full
     const clash = clashOf(visit, parts[index] as Part, message)
     if (clash !== null) return clash
   }
@@ -149,7 +150,10 @@ const NOT_ACCEPTED: ReadonlySet<AcceptResult['kind'] | undefined> = new Set(['re
 
 function noteAccepted (gateway: Gateway, visit: Visit, made: readonly Made[], results: readonly AcceptResult[]): void {
   const none = made.some(({ message }, index) => NOT_ACCEPTED.has(results[index]?.kind) || isForeign(results[index], message.fingerprint))
-  for (const [index, { message }] of made.entries()) if (!none && results[index]?.kind === 'accepted') note(gateway, visit, message)
+  if (none) return
+  const accepted = made.filter((_, index) => results[index]?.kind === 'accepted')
+  gateway.recordCounts.count(visit, accepted.length)
+  for (const { message } of accepted) note(gateway, visit, message)
 }
 
 function note (gateway: Gateway, visit: Visit, { request }: NewMessage): void {

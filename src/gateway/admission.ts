@@ -19,22 +19,22 @@ import type { RawHeaders } from '../core/record.ts'
 import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
 import type { Part } from './accepting.ts'
 import { authorised } from './authorising.ts'
-import { Holding } from './budget.ts'
 import { callerScope } from './caller.ts'
 import type { Steps, Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
+import { Holding } from './holding.ts'
 import { keyHashOf } from './ids.ts'
 import type { Identified, ScopeUnder } from './ids.ts'
 import { notIssued } from './only-issued.ts'
 import { passOn } from './passing.ts'
+import { BodyRoom, holderOf } from './shares.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome, Rejected } from './outcome.ts'
 import { ONE, partOf, splitRequest } from './splitting.ts'
 import type { SplitMessage } from './splitting.ts'
 
 export type BodyResult =
-  /** `heldBytes`: what was reserved for it and is now the gateway's to give back. */
-  | { readonly kind: 'body', readonly body: Buffer, readonly heldBytes: number }
+  | { readonly kind: 'body', readonly body: Buffer }
   | { readonly kind: 'too-large' | 'too-slow' | 'no-room' | 'gone' }
 
 /** A request on a guarded route, as the HTTP side hands it over: head read, body not yet. */
@@ -48,19 +48,17 @@ export interface GuardedRequest {
   /** What it came on, the same object for as long as that stands. Absent: nothing is remembered of it. */
   readonly connection?: object
   readonly forwarded: Forwarded
+  /** In whose share it counts (core/limit.ts); null: in nobody's. */
+  readonly peer: string | null
+  /** What an informational answer of the upstream is told to. */
+  readonly informed: (status: number, headers: RawHeaders) => void
   readonly requestId: string
   readonly steps: Steps
-  /** Reads it whole. Every byte is reserved before it is held; what was reserved for a body that fails is given back. */
-  readonly readBody: (bytesMax: number, reserve: (bytes: number) => boolean, release: (bytes: number) => void) => Promise<BodyResult>
+  /** Reads it whole. Every byte is taken from its room before it is held. Whoever gave the room gives it back, whatever came. */
+  readonly readBody: (bytesMax: number, room: BodyRoom) => Promise<BodyResult>
   /** Resolves when nobody waits for this request's answer any more. Asked by waiters only; an execution does not care (E1). */
   readonly gone: () => Promise<void>
 }
-
-/**
- * Of the gateway's buffers, for request bodies. The rest is for answers: uploads that fill everything would otherwise turn
- * other callers' small answers into tombstones.
- */
-const REQUESTS_SHARE = 3 / 4
 
 /** `parts`: of a request that holds several events, which are one message each. */
 export interface Admitted {
@@ -98,47 +96,53 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: Sou
   if (foreign !== null) return refused(foreign)
   const leave = gateway.callerPlaces.take(scope.caller, gateway.world.limits.inFlightPerScope)
   if (leave === null) return refused(rejected('too-many-in-flight'))
+  const holder = holderOf(scope.caller, request.peer)
+  request.steps.holder = holder
+  const room = new BodyRoom(gateway, holder, request.route.idempotency.keep.requestBytesMax)
   let admission: Admission | null = null
   try {
-    admission = await admitCaller(gateway, request, key, rules => scope.under(rules)?.scope ?? null, leave)
+    admission = await admitCaller(gateway, request, key, { scopeUnder: rules => scope.under(rules)?.scope ?? null, room, leave })
     return admission
   } finally {
-    // Whoever goes on gives its place back with its body (budget.ts).
-    if (admission?.kind !== 'visit') leave()
+    // Whoever goes on gives its place back with its body (holding.ts).
+    if (admission?.kind !== 'visit') {
+      room.release()
+      leave()
+    }
   }
 }
 
-async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Sought, scopeUnder: ScopeUnder, leave: () => void): Promise<Admission> {
+async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Sought, whose: Whose): Promise<Admission> {
   const { route, steps } = request
   const startedAt = gateway.world.clock.monotonicMs()
-  const read = await request.readBody(route.idempotency.keep.requestBytesMax, bytes => gateway.buffered.reserve(bytes, REQUESTS_SHARE), bytes => gateway.buffered.release(bytes))
-  if (read.kind !== 'body') return refused(bodyRefusal(read.kind))
+  const read = await request.readBody(route.idempotency.keep.requestBytesMax, whose.room)
+  if (read.kind !== 'body') return refused(bodyRefusal(read.kind, whose.room))
   const arrivedAtMs = gateway.world.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
   const split = key.kind === 'body' ? splitRequest(request, read.body, gateway.world.clock.wallMs, gateway.rules) : ONE
-  if (split.kind === 'refused') return refusedBody(gateway, split.outcome, read.heldBytes)
-  if (split.kind === 'several') return (await unauthorised(gateway, request, read)) ?? severalOf(gateway, request, split.messages, { scopeUnder, read, arrivedAtMs, leave })
+  if (split.kind === 'refused') return refused(split.outcome)
+  if (split.kind === 'several') return (await unauthorised(gateway, request, read)) ?? severalOf(gateway, request, split.messages, { ...whose, read, arrivedAtMs })
   const sought = key.kind === 'body' ? findKey(route.idempotency.key, keyedBy(gateway, request), read.body) : key
   const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency, request.rawHeaders))
   const found = keyless ? keyOfOnce(gateway, route.name) : sought
-  if (found.kind === 'passes') return passed(gateway, request, found, read)
-  if (found.kind !== 'key') return refusedKey(gateway, route.idempotency.key.sources, found, read)
+  if (found.kind === 'passes') return passed(gateway, request, found, { ...whose, body: read.body })
+  if (found.kind !== 'key') return refused(refusalOfKey(route.idempotency.key.sources, found, read.body))
   const refusal = await unauthorised(gateway, request, read)
   if (refusal !== null) return refusal
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
-  return admitted(gateway, request, { found, scopeUnder, read, arrivedAtMs, leave }, null)
+  return admitted(gateway, request, { ...whose, found, read, arrivedAtMs }, null)
 }
 
 /** Sure of its identity as far as this process has heard; the store knows better. */
 function admitted (gateway: Gateway, request: GuardedRequest, read: Read, messages: readonly SplitMessage[] | null): Admission {
   const { route } = request
-  const holding = new Holding(gateway.buffered, read.read.heldBytes, read.leave)
+  const holding = new Holding(read.room, read.leave)
   const { scopeUnder } = read
   const knows = (name: string): boolean => gateway.knows(name)
   const visit = (identified: Identified): Visit => visitOf(gateway, request, read, identified, holding)
   const first = gateway.ids.identify(route, scopeUnder, read.found.key, knows)
-  if (first === null) return refusedBody(gateway, { kind: 'unavailable' }, read.read.heldBytes)
+  if (first === null) return refused({ kind: 'unavailable' })
   const made = visit(first)
   return {
     kind: 'visit',
@@ -156,17 +160,17 @@ function admitted (gateway: Gateway, request: GuardedRequest, read: Read, messag
 }
 
 /** null: it goes on. */
-async function unauthorised (gateway: Gateway, request: GuardedRequest, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission | null> {
+async function unauthorised (gateway: Gateway, request: GuardedRequest, { body }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission | null> {
   const refusal = await authorised(gateway, request, body)
-  return refusal === null ? null : refusedBody(gateway, refusal, heldBytes)
+  return refusal === null ? null : refused(refusal)
 }
 
 /** Named after its first event; its body is held once as it came, and once more in parts. */
-function severalOf (gateway: Gateway, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], { read, ...rest }: Omit<Read, 'found'>): Admission {
+function severalOf (gateway: Gateway, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], read: Omit<Read, 'found'>): Admission {
   const [{ key, source }] = messages
-  if (!gateway.buffered.reserve(read.body.length, REQUESTS_SHARE)) return refusedBody(gateway, rejected('overloaded'), read.heldBytes)
+  if (!read.room.take(read.read.body.length)) return refused(read.room.refused())
   const found = { kind: 'key', key, ...(source !== null && { source }) } as const
-  return admitted(gateway, request, { ...rest, found, read: { ...read, heldBytes: read.heldBytes + read.body.length } }, messages)
+  return admitted(gateway, request, { ...read, found }, messages)
 }
 
 function keyOfOnce (gateway: Gateway, route: string): Extract<FoundKey, { kind: 'key' }> {
@@ -174,21 +178,13 @@ function keyOfOnce (gateway: Gateway, route: string): Extract<FoundKey, { kind: 
   return { kind: 'key', key: `keyless:${gateway.world.random.bytes(KEY_RANDOM_BYTES).toString('base64url')}` }
 }
 
-async function passed (gateway: Gateway, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission> {
+async function passed (gateway: Gateway, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, room }: { readonly body: Buffer, readonly room: BodyRoom }): Promise<Admission> {
   gateway.world.meter.passed(request.route.name, preset, why)
   request.steps.keyFrom = preset
-  try {
-    return { kind: 'passed', outcome: await passOn(gateway, request, body) }
-  } finally {
-    gateway.buffered.release(heldBytes)
-  }
+  return { kind: 'passed', outcome: await passOn(gateway, request, body, room.holder) }
 }
 
 /** What was asked of the body, and is not there: the one who asked has to say what he means. */
-function refusedKey (gateway: Gateway, sources: readonly KeySource[], found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, { body, heldBytes }: Extract<BodyResult, { kind: 'body' }>): Admission {
-  return refusedBody(gateway, refusalOfKey(sources, found, body), heldBytes)
-}
-
 function refusalOfKey (sources: readonly KeySource[], found: Exclude<FoundKey, { kind: 'key' | 'passes' }>, body: Buffer): Outcome {
   if (found.kind === 'missing') return rejected('key-missing', `${noKeyDetail(sources, found)}${unreadOf(body)}`)
   return found.kind === 'body' ? rejected('key-missing') : keyRefusal(sources, found)
@@ -198,11 +194,6 @@ function refusalOfKey (sources: readonly KeySource[], found: Exclude<FoundKey, {
 function unreadOf (body: Buffer): string {
   const found = lookInto(body, [])
   return 'kind' in found ? ` The body ${found.why}.` : ''
-}
-
-function refusedBody (gateway: Gateway, outcome: Outcome, heldBytes: number): Admission {
-  gateway.buffered.release(heldBytes)
-  return refused(outcome)
 }
 
 /** A key that cannot be had, or not be used. */
@@ -215,13 +206,18 @@ export function keyRefusal (sources: readonly KeySource[], found: Exclude<Source
   }
 }
 
-interface Read {
-  readonly found: Extract<FoundKey, { kind: 'key' }>
+interface Whose {
   readonly scopeUnder: ScopeUnder
-  readonly read: Extract<BodyResult, { kind: 'body' }>
-  readonly arrivedAtMs: number
+  /** Where its body is held. */
+  readonly room: BodyRoom
   /** Gives the caller's place back. */
   readonly leave: () => void
+}
+
+interface Read extends Whose {
+  readonly found: Extract<FoundKey, { kind: 'key' }>
+  readonly read: Extract<BodyResult, { kind: 'body' }>
+  readonly arrivedAtMs: number
 }
 
 function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, source }, read: { body }, arrivedAtMs }: Read, identified: Identified, holding: Holding): Visit {
@@ -267,6 +263,7 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
     requestId: request.requestId,
     arrivedAtMs,
     gone: request.gone,
+    informed: request.informed,
     steps,
     holding
   }
@@ -274,11 +271,11 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
 
 // ---------------------------------------------------------------- small things
 
-export function bodyRefusal (kind: Exclude<BodyResult['kind'], 'body'>): Rejected {
+export function bodyRefusal (kind: Exclude<BodyResult['kind'], 'body'>, room: BodyRoom): Rejected {
   switch (kind) {
     case 'too-large': return { kind: 'rejected', code: 'request-too-large', close: true }
     case 'too-slow': return { kind: 'rejected', code: 'request-timeout', close: true }
-    case 'no-room': return { kind: 'rejected', code: 'overloaded', close: true }
+    case 'no-room': return room.refused()
     case 'gone': return { kind: 'rejected', code: 'bad-request', detail: 'The request ended before its body was complete.', close: true }
   }
 }

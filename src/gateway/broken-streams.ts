@@ -5,7 +5,7 @@
  * client is there, has left, or was told something has no part in it.
  */
 import type { Settlement, UnknownReason } from '../core/record.ts'
-import type { UpstreamResult } from '../ports.ts'
+import type { StreamedResult } from '../ports.ts'
 import type { Execution } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { noteIndeterminate, RETRY_FIRST_MS, RETRY_LONGEST_MS } from './settling.ts'
@@ -13,10 +13,8 @@ import type { Told } from './settling.ts'
 
 interface Tombstone { readonly told: Told, readonly id: Buffer, readonly correction: Settlement }
 
-type Stream = Extract<UpstreamResult, { kind: 'stream' }>
-
 /** Once the tombstone is acknowledged. A stream may last for hours, and a drain does not wait for it. */
-export function watchStream (gateway: Gateway, execution: Execution, { status, over }: Stream): void {
+export function watchStream (gateway: Gateway, execution: Execution, { status, over }: StreamedResult): void {
   const { visit: { id, name, route, requestId }, attempt, question, token } = execution
   // Nothing more of the execution is held meanwhile: its request may be large.
   watch(gateway, over, status, { told: { visit: { name, route, requestId }, attempt, question }, id, correction: { token, outcome: 'indeterminate', keepMs: route.idempotency.unknownRetentionMs, status, headers: null, body: null, reason: null, question } })

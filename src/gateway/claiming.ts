@@ -245,6 +245,7 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
   const { records } = gateway.world
   const { id } = execution.visit
   if (step.do === 'take') {
+    execution.countsAnew = row.past || isUnsent(row)
     const seen: Seen = { id, owner: row.owner, attempt: row.attempt, fingerprint: row.fingerprint }
     const taken = await granted(gateway, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
     if (taken.kind !== 'lost') return taken
@@ -257,6 +258,11 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
   if (step.do === 'execute') return granted(gateway, execution, () => records.confirm(execution.claim), row.attempt)
   if (step.do === 'release-own') await gateway.redraw(execution, row.attempt)
   return granted(gateway, execution, () => records.insert(execution.claim))
+}
+
+/** Freed because nothing was sent; what an answer has freed has its status. */
+function isUnsent ({ state, status }: Row): boolean {
+  return state === 'released' && status === null
 }
 
 /**

@@ -43,7 +43,7 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
   const beganAtMs = clock.monotonicMs()
   let answerBytes = 0
   const sending = send(gateway, lease, route, delivery, bytes => {
-    if (!gateway.buffered.reserve(bytes)) return false
+    if (gateway.buffered.take('answers', bytes) !== null) return false
     answerBytes += bytes
     return true
   })
@@ -62,7 +62,7 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
     cancelTimer()
-    gateway.buffered.release(answerBytes)
+    gateway.buffered.release('answers', answerBytes)
     gateway.deliveries.delete(cut)
   }
 }

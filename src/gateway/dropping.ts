@@ -16,7 +16,7 @@ import type { Visit } from './execution.ts'
 import type { Gateway } from './gateway.ts'
 import { IdentityMoved } from './ids.ts'
 import { endMark, markInTime } from './marking.ts'
-import { rejected } from './outcome.ts'
+import { refusedBy } from './shares.ts'
 import type { Outcome } from './outcome.ts'
 import { enterWait, leaveWait, OUT_OF_PATIENCE, POLL_FIRST_MS, POLL_LONGEST_MS, within, withinOrGone } from './patience.ts'
 
@@ -29,10 +29,10 @@ export async function passOnce (gateway: Gateway, visit: Visit, policy: DropPoli
     for (let pollMs = POLL_FIRST_MS; ; pollMs = Math.min(pollMs * 2, POLL_LONGEST_MS)) {
       const outcome = await attempt(gateway, visit, policy, patienceLeftMs)
       const waits = outcome.kind === 'in-flight' && outcome.elsewhere && patienceLeftMs() > 0
-      if (!waits || !enterWait(gateway)) return outcome
+      if (!waits || !enterWait(gateway, visit.holding.holder)) return outcome
       left ??= visit.gone().then(() => true)
       const alone = await Promise.race([left, gateway.pause(Math.min(pollMs, Math.max(1, patienceLeftMs())))])
-      leaveWait(gateway)
+      leaveWait(gateway, visit.holding.holder)
       if (alone === true || gateway.parting) return outcome
     }
   } finally {
@@ -48,8 +48,10 @@ async function attempt (gateway: Gateway, visit: Visit, policy: DropPolicy, pati
     // It did not go through, and nobody else has begun yet, or somebody has: look again.
     if (outcome !== null) return outcome
   }
-  const refusal = refusalOf(gateway)
+  const refusal = refusalOf(gateway, visit)
   if (refusal !== null) return refusal
+  const counted = gateway.recordCounts.refusal(visit)
+  if (counted !== null && !await gateway.recordCounts.stands(visit)) return counted
   const dropping = new Dropping(visit, gateway.world.marks.of(visit.route.name, policy), gateway.world.random.bytes(OWNER_BYTES), gateway.world.clock)
   start(gateway, dropping, policy)
   const verdict = await dropping.verdict.promise
@@ -57,9 +59,9 @@ async function attempt (gateway: Gateway, visit: Visit, policy: DropPolicy, pati
 }
 
 /** A drain, and a full house. */
-function refusalOf (gateway: Gateway): Outcome | null {
+function refusalOf (gateway: Gateway, { holding }: Visit): Outcome | null {
   if (gateway.refusing) return { kind: 'rejected', code: 'draining', close: true }
-  return gateway.underWay >= gateway.world.limits.executions ? rejected('overloaded') : null
+  return refusedBy(gateway, 'executions', gateway.executing.refusal(1, holding.holder))
 }
 
 // ---------------------------------------------------------------- one that runs in this process
@@ -67,7 +69,7 @@ function refusalOf (gateway: Gateway): Outcome | null {
 /** null: it did not go through. */
 async function join (gateway: Gateway, visit: Visit, running: Dropping, policy: DropPolicy, patienceLeftMs: () => number): Promise<Outcome | null> {
   const inFlight = (): Outcome => ({ kind: 'in-flight', retryAfterMs: running.ageMs(gateway.world.clock), starter: false, elsewhere: false })
-  if (!enterWait(gateway)) return inFlight()
+  if (!enterWait(gateway, visit.holding.holder)) return inFlight()
   let joined: boolean | typeof OUT_OF_PATIENCE | Extract<MarkVerdict, Untold>
   try {
     const verdict = await running.verdict.promise
@@ -75,7 +77,7 @@ async function join (gateway: Gateway, visit: Visit, running: Dropping, policy: 
     else if (policy.onDuplicate === 'flag') joined = 'running'
     else joined = await withinOrGone(gateway.world.clock, patienceLeftMs(), running.through.promise, visit.gone())
   } finally {
-    leaveWait(gateway)
+    leaveWait(gateway, visit.holding.holder)
   }
   if (joined === OUT_OF_PATIENCE) return inFlight()
   if (joined === false) return null
@@ -102,7 +104,7 @@ function duplicate ({ status }: DropPolicy): Outcome {
 
 /** Its mark is another's, and stays as it is. */
 async function forwardDuplicate (gateway: Gateway, visit: Visit, policy: DropPolicy): Promise<Outcome> {
-  const refusal = refusalOf(gateway)
+  const refusal = refusalOf(gateway, visit)
   if (refusal !== null) return refusal
   const dropping = new Dropping(visit, null, Buffer.alloc(0), gateway.world.clock)
   start(gateway, dropping, policy)
@@ -115,13 +117,16 @@ function start (gateway: Gateway, dropping: Dropping, policy: DropPolicy): void 
   gateway.droppings.enter(dropping)
   gateway.world.meter.executions(1)
   dropping.visit.holding.share()
+  gateway.executing.force(1, dropping.visit.holding.holder)
   gateway.background(run(gateway, dropping, policy).finally(() => { finish(gateway, dropping) }))
 }
 
 function finish (gateway: Gateway, dropping: Dropping): void {
   gateway.droppings.leave(dropping)
-  dropping.visit.holding.release()
-  gateway.buffered.release(dropping.bufferedBytes)
+  const { holding } = dropping.visit
+  holding.release()
+  gateway.executing.release(1, holding.holder)
+  gateway.buffered.release('answers', dropping.bufferedBytes, holding.holder)
   // Whatever went wrong, nobody is left waiting.
   dropping.verdict.resolve('unavailable')
   dropping.through.resolve(false)
@@ -158,6 +163,7 @@ async function run (gateway: Gateway, dropping: Dropping, policy: DropPolicy): P
   if (untold(verdict)) gateway.droppings.part(dropping)
   dropping.verdict.resolve(verdict)
   if (untold(verdict)) return
+  if (verdict === 'marked') gateway.recordCounts.count(visit)
   const sentAt = clock.monotonicMs()
   const result = await send(gateway, dropping, () => maySend(gateway, dropping, verdict))
   visit.steps.upstreamMs = clock.monotonicMs() - sentAt
@@ -188,6 +194,7 @@ async function conclude (gateway: Gateway, dropping: Dropping, policy: DropPolic
   const fate = fateOf(sent, policy)
   const { inTime, stands, rest } = await endMark(gateway, dropping, marks, fate, policy)
   const through = fate !== 'remove' || stands
+  if (!through) gateway.recordCounts.count(dropping.visit, -1)
   const marked = inTime || !through
   if (!marked) noteUnmarked(gateway, dropping)
   // Who is told that it is a duplicate relies on the mark: until it stands, it is in flight to everybody but the first.

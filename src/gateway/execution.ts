@@ -8,11 +8,12 @@ import { rulesOf } from '../core/deciding.ts'
 import type { Asked } from '../core/fingerprint.ts'
 import { answerHeaders, guardedRequestHeaders, keptHeaders } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
+import type { Holder } from '../core/limit.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { About, Answer, Claim, RawHeaders, Token } from '../core/record.ts'
 import { verifierOf } from '../core/signature.ts'
 import { acceptClaimed } from './accepting.ts'
-import type { Holding } from './budget.ts'
+import type { Holding } from './holding.ts'
 import { claimRecord } from './claiming.ts'
 import type { ClockReading, Gateway } from './gateway.ts'
 import type { AnswerBody } from './outcome.ts'
@@ -20,7 +21,7 @@ import type { Identified } from './ids.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 import type { Registered } from './registration.ts'
 import { settleSending } from './settling.ts'
-import type { Clock, Sending, UpstreamResult } from '../ports.ts'
+import type { Clock, Sending, StreamedResult, UpstreamResult } from '../ports.ts'
 
 /** Timings and facts of one request's way, for its log line. Milliseconds. */
 export interface Steps {
@@ -35,6 +36,8 @@ export interface Steps {
   waitMs?: number
   requestBytes?: number
   reason?: string
+  /** In whose share it counts; not for the line. */
+  holder?: Holder
 }
 
 /** One request on its way through handle(), read and identified. */
@@ -60,6 +63,8 @@ export interface Visit {
   readonly rawHeaders: RawHeaders
   readonly forwarded: Forwarded
   readonly requestId: string
+  /** Told of informational answers while its client is the one who began the execution. */
+  readonly informed: (status: number, headers: RawHeaders) => void
   /** Monotonic; the body was whole then. */
   readonly arrivedAtMs: number
   /** Its client has left; whoever only waits gives its place to others. */
@@ -114,6 +119,8 @@ export class Execution {
   readonly ending = Promise.withResolvers<Ending>()
   owner: Buffer
   attempt = 1
+  /** It is one more of its caller's (record-counts.ts). */
+  countsAnew = true
   /** Monotonic: until when this process may believe in its lease, counted from before the granting statement (P4). */
   leaseEndsAtMs = 0
   /** Wall clock minus monotonic clock at the last grant: they part while the machine is suspended. */
@@ -222,6 +229,7 @@ export async function execute (gateway: Gateway, execution: Execution): Promise<
   if (!sends) return
   if (verdict.kind !== 'won') return sendUnprotected(gateway, execution)
   steps.attempt = execution.attempt
+  if (execution.countsAnew) gateway.recordCounts.count(visit)
   execution.sendsFromMs = clock.monotonicMs()
   gateway.leases.hold(execution)
   const kept = visit.route.idempotency.inbox === null ? null : await acceptClaimed(gateway, execution, () => maySend(gateway, execution))
@@ -283,19 +291,30 @@ export async function send (gateway: Gateway, execution: Forwarding, maySend: ()
     }),
     body: asked.body,
     responseBytesMax: route.idempotency.keep.responseBytesMax,
+    holder: visit.holding.holder,
+    informed: visit.informed,
     reserve: bytes => reserve(gateway, execution, bytes)
   }, maySend)
   execution.sending = sending
   const cancelTimer = clock.after(route.upstream.timeoutMs, () => sending.cancel('UPSTREAM_TIMEOUT', true))
   try {
-    return await sending.result
+    const result = await sending.result
+    if (result.kind === 'stream') releaseWhenTaken(gateway, execution, result)
+    return result
   } finally {
     cancelTimer()
   }
 }
 
+/** The client may take its time to read what was buffered, and longer than the execution. */
+function releaseWhenTaken (gateway: Gateway, execution: Forwarding, { taken }: StreamedResult): void {
+  const { bufferedBytes, visit: { holding: { holder } } } = execution
+  execution.bufferedBytes = 0
+  void taken.then(() => { gateway.buffered.release('answers', bufferedBytes, holder) })
+}
+
 function reserve (gateway: Gateway, execution: Forwarding, bytes: number): boolean {
-  if (!gateway.buffered.reserve(bytes)) return false
+  if (gateway.buffered.take('answers', bytes, execution.visit.holding.holder) !== null) return false
   execution.bufferedBytes += bytes
   return true
 }

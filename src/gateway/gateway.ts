@@ -3,13 +3,14 @@
  * way of a request through it stands in handle.ts; this file keeps the books.
  */
 import { encodeHeaders } from '../core/codec.ts'
+import { Limit } from '../core/limit.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import type { Answer, Settlement, Token } from '../core/record.ts'
 import type { Rules } from '../core/rules.ts'
 import { StoreRejected } from '../errors.ts'
 import type { Clock, Lapsed, SettledAnswer, SettleResult } from '../ports.ts'
 import { ArbiterClock } from './arbiter-clock.ts'
-import { Budget } from './budget.ts'
+import { Buffers } from './buffers.ts'
 import { CallerPlaces } from './caller-places.ts'
 import { Contact } from './contact.ts'
 import { Droppings } from './droppings.ts'
@@ -24,6 +25,7 @@ import { Leases } from './leases.ts'
 import type { LostAlgorithms } from './lost.ts'
 import { observed, observedInbox } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
+import { RecordCounts } from './record-counts.ts'
 import { Registration } from './registration.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
@@ -69,13 +71,18 @@ export class Gateway {
   readonly scopeSplits = new ScopeSplits()
   readonly knownScopes = new KnownScopes()
   readonly callerPlaces = new CallerPlaces()
+  readonly recordCounts: RecordCounts
   readonly lostAlgorithms: LostAlgorithms = new Map()
   /** Unsettled copies that are being settled just now, by record and owner. */
   readonly adopting = new Map<string, Promise<SettleResult | 'unreachable'>>()
-  readonly buffered: Budget
-  readonly unsettled: Budget
+  /** Executions of both modes, by who began them: limits.executions. */
+  readonly executing: Limit
+  /** Requests that wait for an execution that is another's: limits.waiters. */
+  readonly waiting: Limit
+  /** Bytes of bodies: limits.bufferedBytes. */
+  readonly buffered: Buffers
+  readonly unsettled: Limit
   readonly #pauses = new Set<() => void>()
-  waiters = 0
   /** true: new guarded requests are refused (the drain has passed its delay). */
   refusing = false
   /** true: the drain is over; whoever still waits for an execution elsewhere is told that it is in flight. */
@@ -119,16 +126,20 @@ export class Gateway {
       // A failover may have undone a switch that was seen here, and more is lost by the next one.
       this.lostAlgorithms.clear()
     }
+    this.recordCounts = new RecordCounts(this)
     this.watches = new Watches(world)
-    this.buffered = new Budget(world.limits.bufferedBytes)
-    this.unsettled = new Budget(world.limits.unsettledBytes)
+    const { executions, waiters, bufferedBytes, unsettledBytes, share } = world.limits
+    this.executing = new Limit(executions, share)
+    this.waiting = new Limit(waiters, share)
+    this.buffered = new Buffers(bufferedBytes, share)
+    this.unsettled = new Limit(unsettledBytes)
   }
 
   /** By which requests are identified and compared. */
   get rules (): Rules { return this.ids.rules }
 
-  /** Executions of both modes: what limits.executions bounds. */
   get underWay (): number { return this.executions.size + this.droppings.size }
+  get waiters (): number { return this.waiting.held }
 
   /**
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
@@ -139,7 +150,9 @@ export class Gateway {
     this.world = { ...this.world, limits, probed, inboxes, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
     this.contact.lengthen(longestLeaseMs)
     this.arbiterClock.lengthen(longestKeepMs)
-    this.buffered.resize(limits.bufferedBytes)
+    this.executing.resize(limits.executions, limits.share)
+    this.waiting.resize(limits.waiters, limits.share)
+    this.buffered.resize(limits.bufferedBytes, limits.share)
     this.unsettled.resize(limits.unsettledBytes)
     this.recent.resize(limits.recentBytes)
     // Whatever waits on a route that is new here.
@@ -155,6 +168,7 @@ export class Gateway {
     this.executions.enter(execution)
     meter.executions(1)
     visit.holding.share()
+    this.executing.force(1, visit.holding.holder)
     if (visit.deferred) this.depths.enter(route.name, sizeOf([visit]))
     this.background(execute(this, execution).finally(() => this.#finish(execution)))
     return execution
@@ -176,7 +190,8 @@ export class Gateway {
     this.leave(execution)
     if (visit.deferred) this.depths.leave(visit.route.name, sizeOf([visit]))
     visit.holding.release()
-    this.buffered.release(execution.bufferedBytes)
+    this.executing.release(1, visit.holding.holder)
+    this.buffered.release('answers', execution.bufferedBytes, visit.holding.holder)
     this.#dropUnsettled(execution)
     // Whatever went wrong above, nobody is left waiting; and "nothing was sent" is said only where nothing was (I8).
     execution.verdict.resolve({ kind: 'unavailable', nothingKnows: false })
@@ -205,7 +220,7 @@ export class Gateway {
     const { meter, log, limits } = this.world
     const hadRoom = !this.unsettled.full
     execution.unsettledBytes = bytes
-    this.unsettled.take(bytes)
+    this.unsettled.force(bytes)
     meter.unsettledBytes(bytes)
     if (hadRoom && this.unsettled.full) log.error({ bytes: this.unsettled.held, bytesMax: limits.unsettledBytes }, 'answers that wait for the store fill their bound; new guarded requests are refused until it takes them')
   }

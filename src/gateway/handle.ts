@@ -15,6 +15,7 @@ import type { Gateway } from './gateway.ts'
 import { IdentityMoved } from './ids.ts'
 import { mayBeLost } from './lost.ts'
 import { rejected } from './outcome.ts'
+import { refusedBy } from './shares.ts'
 import type { Outcome } from './outcome.ts'
 import { enterWait, leaveWait, OUT_OF_PATIENCE, POLL_FIRST_MS, POLL_LONGEST_MS, within, withinOrGone } from './patience.ts'
 import type { RecentAnswer } from './recent.ts'
@@ -97,10 +98,10 @@ async function attend (gateway: Gateway, visit: Visit): Promise<Outcome> {
         watch = await gateway.watches.open(visit.id, visit.name)
         continue
       }
-      if (!enterWait(gateway)) return outcome
+      if (!enterWait(gateway, visit.holding.holder)) return outcome
       left ??= visit.gone().then(() => true)
       const alone = await Promise.race([left, watch.changed(Math.min(pollMs, Math.max(1, patienceLeftMs())))])
-      leaveWait(gateway)
+      leaveWait(gateway, visit.holding.holder)
       if (alone === true || gateway.parting) return outcome
       pollMs = Math.min(pollMs * 2, POLL_LONGEST_MS)
     }
@@ -116,7 +117,11 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number): Pro
   const running = gateway.executions.get(visit.name)
   if (running !== undefined) return join(gateway, visit, running, patienceMs)
   if (gateway.refusing) return withoutClaim(gateway, visit, { kind: 'rejected', code: 'draining', close: true })
-  if (gateway.unsettled.full || gateway.underWay >= gateway.world.limits.executions) return withoutClaim(gateway, visit, rejected('overloaded'))
+  if (gateway.unsettled.full) return withoutClaim(gateway, visit, rejected('overloaded'))
+  const refusal = refusedBy(gateway, 'executions', gateway.executing.refusal(1, visit.holding.holder))
+  if (refusal !== null) return withoutClaim(gateway, visit, refusal)
+  const counted = gateway.recordCounts.refusal(visit)
+  if (counted !== null && !await gateway.recordCounts.stands(visit)) return counted
   if (visit.deferred && isFull(gateway, visit)) return withoutClaim(gateway, visit, INBOX_FULL)
   return begin(gateway, visit)
 }
@@ -156,11 +161,11 @@ async function discardStream (ending: Ending): Promise<void> {
 // ---------------------------------------------------------------- somebody else's execution, in this process
 
 async function join (gateway: Gateway, visit: Visit, execution: Execution, patienceMs: number): Promise<Outcome> {
-  if (!enterWait(gateway)) return inFlight(gateway, execution, false)
+  if (!enterWait(gateway, visit.holding.holder)) return inFlight(gateway, execution, false)
   try {
     return await joined(gateway, visit, execution, patienceMs)
   } finally {
-    leaveWait(gateway)
+    leaveWait(gateway, visit.holding.holder)
   }
 }
 

@@ -113,7 +113,8 @@ export class Ids {
   async identifyAnew (route: GuardedRoute, scopeUnder: ScopeUnder, key: string): Promise<Identified | null> {
     if (this.#blocked !== null) return null
     const [now, before] = this.#both(route, scopeUnder, key)
-    return before !== null && await this.#stands(route, before.id) ? before : now
+    // What is found under its earlier id keeps it.
+    return before !== null && await this.stands(route, before.id) ? before : now
   }
 
   #both (route: GuardedRoute, scopeUnder: ScopeUnder, key: string): [Identified | null, Identified | null] {
@@ -124,8 +125,8 @@ export class Ids {
     return now !== null && before?.id.equals(now.id) === true ? [{ ...now, earlierId: null }, null] : [now, before]
   }
 
-  /** What is found under its earlier id keeps it. */
-  async #stands ({ name, idempotency: { drop } }: GuardedRoute, id: Buffer): Promise<boolean> {
+  /** There is a record, a message or a mark. @throws as the store does */
+  async stands ({ name, idempotency: { drop } }: GuardedRoute, id: Buffer): Promise<boolean> {
     const { records, inbox, marks } = this.#world()
     if (drop !== null) return marks.of(name, drop).stands(id)
     const row = await records.look(id)

@@ -7,11 +7,12 @@ import { callerScope } from './caller.ts'
 import type { CallerRequest } from './caller.ts'
 import type { Gateway } from './gateway.ts'
 import type { Rejected } from './outcome.ts'
+import { BodyRoom, holderOf } from './shares.ts'
 
 /** Nobody needs any; what comes all the same is read, so that the connection can be used again. */
 const BODY_BYTES_MAX = 16 * 1024
 
-export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody'>
+export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody' | 'peer'>
 
 export interface IssuedKey { readonly kind: 'issued', readonly key: string, readonly expiresAtMs: number }
 
@@ -19,9 +20,10 @@ export async function issueKey (gateway: Gateway, policy: IssuedKeysPolicy, requ
   if (gateway.refusing) return { kind: 'rejected', code: 'draining', close: true }
   const scope = await callerScope(gateway, request, policy, ISSUED_KEYS_PATH)
   if (scope.kind === 'refused') return scope.outcome
-  const read = await request.readBody(BODY_BYTES_MAX, bytes => gateway.buffered.reserve(bytes), bytes => gateway.buffered.release(bytes))
-  if (read.kind !== 'body') return bodyRefusal(read.kind)
-  gateway.buffered.release(read.heldBytes)
+  const room = new BodyRoom(gateway, holderOf(scope.caller, request.peer), BODY_BYTES_MAX)
+  const read = await request.readBody(BODY_BYTES_MAX, room)
+  room.release()
+  if (read.kind !== 'body') return bodyRefusal(read.kind, room)
   const { clock, random } = gateway.world
   return { kind: 'issued', ...makeIssuedKey(policy, { scope: scope.caller, nowMs: clock.wallMs(), random: random.bytes(KEY_RANDOM_BYTES) }) }
 }

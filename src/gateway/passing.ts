@@ -4,11 +4,12 @@
  */
 import { rulesOf } from '../core/deciding.ts'
 import { answerHeaders, guardedRequestHeaders } from '../core/headers.ts'
+import type { Holder } from '../core/limit.ts'
 import type { GuardedRequest } from './admission.ts'
 import type { Gateway } from './gateway.ts'
 import type { Outcome } from './outcome.ts'
 
-export async function passOn (gateway: Gateway, { route, method, target, rawHeaders, requestId, forwarded, steps }: GuardedRequest, body: Buffer): Promise<Outcome> {
+export async function passOn (gateway: Gateway, { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest, body: Buffer, holder: Holder): Promise<Outcome> {
   const { clock, upstream } = gateway.world
   const { upstream: to, idempotency } = route
   let heldBytes = 0
@@ -18,17 +19,22 @@ export async function passOn (gateway: Gateway, { route, method, target, rawHead
     target,
     headers: guardedRequestHeaders(rawHeaders, { record: null, requestId, keyHeader: idempotency.key.header, rules: rulesOf(idempotency), forwardKey: true, host: to.host, forwarded, extra: to.requestHeaders, bodyBytes: body.length }),
     body,
+    holder,
+    informed,
     responseBytesMax: idempotency.keep.responseBytesMax,
     reserve: bytes => {
-      if (!gateway.buffered.reserve(bytes)) return false
+      if (gateway.buffered.take('answers', bytes, holder) !== null) return false
       heldBytes += bytes
       return true
     }
   }, () => true)
+  const release = (): void => { gateway.buffered.release('answers', heldBytes, holder) }
   const stopTimer = clock.after(to.timeoutMs, () => sending.cancel('UPSTREAM_TIMEOUT', true))
   const sentAt = clock.monotonicMs()
   try {
     const result = await sending.result
+    if (result.kind === 'stream') void result.taken.then(release)
+    else release()
     switch (result.kind) {
       case 'answer': return { kind: 'passed', status: result.answer.status, headers: answerHeaders(result.answer.headers), body: result.answer.body, as: 'ignored' }
       case 'stream': return { kind: 'passed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'ignored' }
@@ -38,6 +44,5 @@ export async function passOn (gateway: Gateway, { route, method, target, rawHead
   } finally {
     stopTimer()
     steps.upstreamMs = clock.monotonicMs() - sentAt
-    gateway.buffered.release(heldBytes)
   }
 }

@@ -8,7 +8,7 @@ import { judge } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Fingerprint, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
-import type { Clock, SettledAnswer, UpstreamResult } from '../ports.ts'
+import type { Clock, SettledAnswer, StreamedResult, UpstreamResult } from '../ports.ts'
 import { INBOX_UNREACHED } from './accepting.ts'
 import type { Taken } from './accepting.ts'
 import type { Ending, Execution, Visit } from './execution.ts'
@@ -93,7 +93,10 @@ function planOf (gateway: Gateway, execution: Execution, result: Result): Plan {
   switch (result.kind) {
     case 'accepted': return planAccepted(execution, result.isNew)
     case 'taken-by-another': return planTakenByAnother(execution)
-    case 'unsent': return planUnsent(execution, result.code)
+    case 'unsent':
+      // An upstream that is away is no doing of its caller's.
+      if (execution.countsAnew) gateway.recordCounts.count(execution.visit, -1)
+      return planUnsent(execution, result.code)
     case 'lost': {
       const reason: UnknownReason = { stage: result.code === 'DRAIN' ? 'drain' : 'during', code: result.code }
       noteIndeterminate(gateway, execution, reason, result.status)
@@ -178,7 +181,7 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
 }
 
 /** Settled by its head alone, before its first byte goes out. What would be kept becomes a tombstone, never free again (E5). */
-function planStream (gateway: Gateway, execution: Execution, result: Extract<UpstreamResult, { kind: 'stream' }>): Plan {
+function planStream (gateway: Gateway, execution: Execution, result: StreamedResult): Plan {
   const policy = execution.visit.route.idempotency
   const headers = answerHeaders(result.headers)
   const { disposition, ttlMs } = judge({ status: result.status, headers: result.headers, body: Buffer.alloc(0) }, policy)

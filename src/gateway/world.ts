@@ -4,7 +4,7 @@
  */
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, Route } from '../core/policy.ts'
 import type { ProbePolicy } from '../core/probe.ts'
-import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordStore, Registry, TokenVerifier, Upstream } from '../ports.ts'
+import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordCounts, RecordStore, Registry, TokenVerifier, Upstream } from '../ports.ts'
 import type { ArbiterClock } from './arbiter-clock.ts'
 
 export interface GatewayLimits {
@@ -20,6 +20,8 @@ export interface GatewayLimits {
   readonly unsettledBytes: number
   /** Bytes of settled answers kept in memory; at the bound the one that was asked for longest ago makes room. 0: none. */
   readonly recentBytes: number
+  /** Of executions, waiters and buffered bytes: how much one caller, or one peer, may have while nobody else has anything; 1: no shares. */
+  readonly share: number
 }
 
 /** A route that has an inbox. */
@@ -38,6 +40,8 @@ export interface World {
   readonly wakes: InboxWakes
   /** What this gateway and the others tell each other of their routes. */
   readonly registry: Registry
+  /** Of the routes that bound how many each caller has. */
+  readonly counts: RecordCounts
   /** Of the routes with mode drop. */
   readonly marks: Marks
   readonly upstream: Upstream

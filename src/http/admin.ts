@@ -2,10 +2,14 @@
  * The admin port: /livez, /readyz, /metrics. A server of its own, so that it never shadows a path of an upstream. It
  * answers from what the process knows of itself and never asks a store: a probe must not hang with the thing it probes.
  */
+import { isIP } from 'node:net'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import { headerLines } from '../core/headers.ts'
+import { isHost } from '../core/host.ts'
 import type { ToldStanding } from '../core/standing.ts'
 import type { Log } from '../ports.ts'
+import { hostName } from '../routing/target.ts'
 
 export interface Readiness {
   readonly phase: 'starting' | 'ready' | 'draining'
@@ -24,9 +28,15 @@ export interface AdminOptions {
   readonly alive?: () => boolean
   /** strict: a lost store is not ready. lenient: 200 with `degraded`. Looked at anew for every probe: a reload changes it. */
   readonly mode: 'lenient' | 'strict'
+  /** Names that it is asked for by, beside addresses and localhost: `admin.hosts`. Looked at anew, too. */
+  readonly hosts: readonly string[]
   readonly metrics: { expose: () => Promise<{ contentType: string, text: string }> }
   readonly log: Log
 }
+
+/** They tell nobody anything that he could use, and whoever asks for them names whatever the platform names. */
+const OPEN: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics'])
+const MISDIRECTED = 421
 
 /** Probes are small and quick; whoever is slower than this is none. */
 const HEADERS_WITHIN_MS = 5_000
@@ -49,6 +59,10 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
     frameworkErrors: (_error, _request, reply) => { void answer(reply, 400, { error: 'bad request' }) }
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
+  admin.addHook('onRequest', (request, reply, next) => {
+    if (OPEN.has(request.url.split('?', 1)[0] ?? '') || isAskedFor(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) return next()
+    void answer(reply.header('connection', 'close'), MISDIRECTED, { error: 'not this host', reason: 'The admin port answers to addresses, localhost and the names of admin.hosts.' })
+  })
   admin.get('/livez', (_request, reply) => {
     const alive = options.alive?.() ?? true
     return answer(reply, alive ? 200 : 503, { status: alive ? 'alive' : 'dead' })
@@ -88,6 +102,16 @@ function phaseAnswer ({ phase, degraded, blocked }: Readiness, mode: AdminOption
   if (phase === 'starting') return { ready: false, status: 'starting', degraded }
   if (degraded.length === 0) return { ready: true, status: 'ready', degraded }
   return { ready: mode === 'lenient', status: 'degraded', degraded }
+}
+
+/**
+ * A page of another site can point a name of its own at this port and have a browser ask it (DNS rebinding): such a request
+ * carries that name.
+ */
+function isAskedFor ([host = '', ...more]: readonly string[], hosts: readonly string[]): boolean {
+  if (more.length > 0 || !isHost(host)) return false
+  const name = hostName(host)
+  return name === 'localhost' || isIP(name.replace(/^\[|\]$/g, '')) !== 0 || hosts.some(each => hostName(each) === name && name !== '')
 }
 
 /** 405 for other methods on what there is, 404 for the rest, and no stack to anybody. */

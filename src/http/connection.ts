@@ -1,29 +1,128 @@
 /**
- * What happens on a connection beside its requests: bytes that Node's parser refuses, and clients that ask before they
- * upload (Expect: 100-continue). A connection never carries two answers to one request.
+ * What happens on a connection beside its requests: which of several that were pipelined is handled (one after another,
+ * RFC 9112 9.3.2), that nothing is handled behind an answer that ends the connection (9.6), what becomes of bytes that Node's parser
+ * refuses, and of clients that ask before they upload (Expect: 100-continue). A connection never carries two answers to one request.
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { Bag } from '../bag.ts'
+import type { Duplex } from 'node:stream'
 import { problem } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import { addRequestId, requestIdOf } from './request-id.ts'
+import { LINGER_MS } from './write.ts'
+
+/**
+ * Requests that came whole behind one that is not answered yet. More is no client that pipelines; it gets the answers of those, and
+ * of as many again none. Of still more Node would keep all, some thousands for each piece that it reads: the connection is cut.
+ */
+const PIPELINED_MAX = 64
+
+interface Exchange { readonly request: IncomingMessage, readonly response: ServerResponse, readonly handle: RequestListener }
+
+/** The requests of one connection, in their order. */
+class Line {
+  current: Exchange | null = null
+  waiting: Exchange[] = []
+  /** Nothing is taken any more; when all is answered, the connection ends. */
+  last = false
+  /** Came since. */
+  untaken = 0
+}
 
 export class Connections {
   readonly #problemBaseUri: () => string
-  /** Requests of a connection that are not answered yet; more than one only where a client pipelines. */
-  readonly #open = new WeakMap<Socket, Bag<ServerResponse>>()
+  readonly #lines = new WeakMap<Socket, Line>()
+  readonly #unswitched = new WeakSet<IncomingMessage>()
 
   constructor (problemBaseUri: () => string) {
     this.#problemBaseUri = problemBaseUri
   }
 
   watch (server: Server): void {
-    server.prependListener('request', (request, response) => { this.#note(request.socket, response) })
     // Whoever takes the request says 100 (or a final answer) in its own time: see mayContinue.
-    // Only 100-continue is known (RFC 9110 10.1.1).
-    server.on('checkExpectation', (request, response) => { this.#refuseExpectation(request, response) })
     server.on('checkContinue', (request, response) => { server.emit('request', request, response) })
+    // There is nothing to connect to; Node would cut the connection, and with it the answers that it still owes.
+    server.on('connect', (_request: IncomingMessage, socket: Duplex) => { this.#refuseConnect(socket as Socket) })
+    // Only 100-continue is known (RFC 9110 10.1.1).
+    server.on('checkExpectation', (request, response) => {
+      this.take(request, response, () => { this.#refuseExpectation(request, response) })
+    })
+  }
+
+  /**
+   * It asks for another protocol, and is answered in this one. Node's parser stops behind it and drops what came in the same
+   * piece (measured with Node 24.21.0): so nothing is taken behind it.
+   */
+  notSwitched (request: IncomingMessage): void {
+    this.#unswitched.add(request)
+  }
+
+  /** `handle` is called when its turn has come; never, where the connection ends before. */
+  take (request: IncomingMessage, response: ServerResponse, handle: RequestListener): void {
+    const { socket } = request
+    let line = this.#lines.get(socket)
+    if (line === undefined) this.#lines.set(socket, line = new Line())
+    const exchange = { request, response, handle }
+    const isLast = this.#unswitched.has(request)
+    if (isLast) response.shouldKeepAlive = false
+    if (line.current === null && !line.last) {
+      line.last = isLast
+      return this.#begin(socket, line, exchange)
+    }
+    stopReading(socket, line)
+    if (line.last) {
+      if (++line.untaken > PIPELINED_MAX) socket.destroy()
+      return
+    }
+    line.waiting.push(exchange)
+    if (isLast || line.waiting.length >= PIPELINED_MAX) line.last = true
+  }
+
+  /** Whether a request of this connection is not answered yet. */
+  isAnswering (socket: Socket): boolean {
+    return (this.#lines.get(socket)?.current ?? null) !== null
+  }
+
+  /** What is being answered gets its answer, and nothing more is read behind it. */
+  endAfterAnswers (socket: Socket): void {
+    socket.pause()
+    const line = this.#lines.get(socket)
+    if (line?.current == null) {
+      socket.destroy()
+      return
+    }
+    line.last = true
+    // Of a request whose body is broken nothing more comes.
+    line.waiting = line.waiting.filter(({ request }) => request.complete)
+  }
+
+  #begin (socket: Socket, line: Line, exchange: Exchange): void {
+    const { request, response, handle } = exchange
+    line.current = exchange
+    response.once('close', () => { this.#next(socket, line) })
+    handle(request, response)
+  }
+
+  #next (socket: Socket, line: Line): void {
+    line.current = null
+    // Its answer said that it was the last.
+    if (socket.destroyed || socket.writableEnded) {
+      line.last = true
+      line.waiting = []
+      return
+    }
+    const next = line.waiting.shift()
+    if (next !== undefined) {
+      if (line.waiting.length === 0 && !line.last) socket.resume()
+      return this.#begin(socket, line, next)
+    }
+    if (line.last) socket.end(() => { socket.destroy() })
+  }
+
+  #refuseConnect (socket: Socket): void {
+    socket.on('error', () => {})
+    if (this.isAnswering(socket)) return this.endAfterAnswers(socket)
+    endWith(socket, 'bad-request', { status: 405, detail: 'The gateway is no proxy that clients connect through.', base: this.#problemBaseUri() })
   }
 
   #refuseExpectation (request: IncomingMessage, response: ServerResponse): void {
@@ -34,49 +133,56 @@ export class Connections {
     response.end(body)
   }
 
-  #note (socket: Socket, response: ServerResponse): void {
-    let open = this.#open.get(socket)
-    if (open === undefined) this.#open.set(socket, open = new Bag())
-    const place = open.add(response)
-    response.on('close', () => { open.remove(place) })
-  }
-
   /** What the parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */
   refuse (error: Error & { readonly code?: string }, socket: Socket): void {
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
       return
     }
-    if (this.#answering(socket)) {
-      this.#closeAfterAnswers(socket)
-      return
-    }
-    const code = codeOf(error)
-    const { status, headers, body } = problem(code, { requestId: 'none', base: this.#problemBaseUri() })
-    let head = `HTTP/1.1 ${status} ${code}\r\n`
-    for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`
-    socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`), body]))
-  }
-
-  /** What is executed gets its own answer, and nothing more is read behind it. */
-  #closeAfterAnswers (socket: Socket): void {
-    socket.pause()
-    const open = this.#open.get(socket) ?? new Bag()
-    for (const response of open.all()) {
-      response.once('close', () => { if (open.size === 0) socket.destroy() })
-      response.once('finish', () => { if (open.size <= 1) socket.end() })
-    }
+    if (this.#hasAnswers(socket)) return this.endAfterAnswers(socket)
+    endWith(socket, codeOf(error), { base: this.#problemBaseUri() })
   }
 
   /**
    * An answer here would be taken for the answer to an earlier request that still runs, or stand behind one that has
    * begun. A single request whose own body is broken may be answered.
    */
-  #answering (socket: Socket): boolean {
-    const [only, another] = this.#open.get(socket)?.all() ?? []
-    if (only === undefined) return false
-    return another !== undefined || only.headersSent || only.req.complete
+  #hasAnswers (socket: Socket): boolean {
+    const line = this.#lines.get(socket)
+    if (line?.current == null) return line?.last === true
+    const { request, response } = line.current
+    if (line.waiting.length > 0 || response.headersSent || request.complete) return true
+    line.last = true
+    return false
   }
+}
+
+/**
+ * What is behind these requests is in the kernel's hands until there is time for it. Behind this turn: Node reads on by itself as
+ * soon as the request that it has just told of is whole.
+ */
+function stopReading (socket: Socket, line: Line): void {
+  process.nextTick(() => { if (line.waiting.length > 0 || line.last) socket.pause() })
+}
+
+/** A problem on a bare socket, and the end of it. */
+export function endWith (socket: Socket, code: ProblemCode, { base, requestId = 'none', detail, status }: { readonly base: string, readonly requestId?: string, readonly detail?: string, readonly status?: number }): void {
+  const told = problem(code, { requestId, base, ...(detail !== undefined && { detail }), ...(status !== undefined && { status }) })
+  let head = `HTTP/1.1 ${told.status} ${code}\r\n`
+  if (requestId !== 'none') addRequestId(told.headers, requestId)
+  for (let i = 0; i < told.headers.length; i += 2) head += `${told.headers[i]}: ${told.headers[i + 1]}\r\n`
+  socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${told.body.length}\r\nConnection: close\r\n\r\n`), told.body]))
+  cutSoon(socket)
+}
+
+/**
+ * It has been ended from here. What its client still sends is dropped, so that its own end is seen; and it is not waited for. Cut at
+ * once it would be reset under a client that is still writing, which would never see the answer.
+ */
+export function cutSoon (socket: Socket): void {
+  const timer = setTimeout(() => { socket.destroy() }, LINGER_MS)
+  socket.once('close', () => { clearTimeout(timer) })
+  socket.resume()
 }
 
 function codeOf (error: { readonly code?: string }): ProblemCode {

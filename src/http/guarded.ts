@@ -2,15 +2,15 @@
  * The guarded way in: a request that meets a guarded route and carries a key is taken from Fastify (hijacked), handed to
  * the gateway, and its outcome written. Everything else goes on to the pass-through.
  */
-import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { decidingRefusal, rulesOf } from '../core/deciding.ts'
-import type { FieldRules } from '../core/deciding.ts'
 import { USUAL_KEY_HEADER } from '../core/fields.ts'
+import { isHost } from '../core/host.ts'
 import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
 import { findKey, headersRead } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
-import { overridingMethods } from '../core/method-override.ts'
+import { overridingMethods, SAFE_METHODS } from '../core/method-override.ts'
 import type { IdempotencyPolicy, GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
 import { takesKeyless } from '../gateway/admission.ts'
@@ -21,92 +21,122 @@ import type { Outcome } from '../gateway/outcome.ts'
 import { isRepeatable } from '../core/repeatability.ts'
 import { replyTo, withResult } from './answer.ts'
 import type { Reply } from './answer.ts'
-import { BODY_TIMEOUT_MS, readBody } from './body.ts'
+import { readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
 import { asksForKey, giveKey } from './issuing.ts'
 import { messageAskedFor, tellMessage } from './messages.ts'
+import { informer } from './informational.ts'
+import { passThrough } from './passthrough.ts'
+import type { Passed } from './passthrough.ts'
 import { clientCertificateOf } from './peer.ts'
+import type { Pressure } from './pressure.ts'
 import { sendProblem } from './problem-reply.ts'
 import { addRequestId } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
 import { behindThisTurn } from './turn.ts'
+import type { UpgradeWay } from './tunnels.ts'
+import { unreadOf } from './unread.ts'
 import { isWhole, writeSlowly, writeWhole } from './write.ts'
-import type { WholeReply } from './write.ts'
+import type { Unread, WholeReply } from './write.ts'
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The matched route; set before anything else looks at the request. */
-    onceway?: { readonly route: Route, readonly ignoredKey: boolean, readonly rules: FieldRules }
-  }
-}
-
-const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
+/** What a head comes to. */
+type Way =
+  | { readonly kind: 'guarded', readonly route: GuardedRoute, readonly alike: boolean }
+  | { readonly kind: 'passed', readonly passed: Passed }
+  /** Nothing is read behind it. */
+  | { readonly kind: 'malformed', readonly detail: string, readonly status?: number }
+  | { readonly kind: 'refused', readonly code: 'bad-request' | 'no-route', readonly detail?: string }
 
 export class GuardedRequests {
   readonly #options: ServerOptions
+  readonly #pressure: Pressure
 
-  constructor (options: ServerOptions) {
+  constructor (options: ServerOptions, pressure: Pressure) {
     this.#options = options
+    this.#pressure = pressure
   }
 
-  onRequest (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction): void {
+  /** Takes every request: it never goes on to a route of Fastify's. */
+  onRequest (request: FastifyRequest, reply: FastifyReply): void {
     const { raw } = request
-    const refusal = hostRefusal(raw) ?? requestRefusal(raw.rawHeaders, USUAL_KEY_HEADER)
-    if (refusal !== null) return this.#refuse(request, reply, refusal)
+    if (this.#pressure.sheds()) return sendProblem(request, reply, 'overloaded', this.#options)
+    const malformed = malformedHead(raw)
+    if (malformed !== null) return this.#refuse(request, reply, malformed)
     const { issuedKeys = null } = this.#options
     if (issuedKeys !== null && asksForKey(raw)) return giveKey(request, reply, issuedKeys, this.#options)
     const message = this.#options.gateway.world.inboxes.size === 0 ? null : messageAskedFor(raw)
     if (message !== null) return tellMessage(request, reply, message, this.#options)
-    const overriding = overridingMethods(raw.rawHeaders, raw.url ?? '/')
-    const matched = this.#options.routes.match(raw.method ?? 'GET', raw.url ?? '/', raw.headers.host ?? null, overriding)
-    switch (matched.kind) {
-      case 'refused':
-        sendProblem(reply, 'bad-request', request.id, this.#options.problemBaseUri, { detail: matched.detail })
-        return
-      case 'none':
-        sendProblem(reply, 'no-route', request.id, this.#options.problemBaseUri)
-        return
-      case 'route': this.#onRoute(request, reply, next, matched.route, isSafe(raw.method ?? 'GET', overriding))
+    const way = this.#wayOf(raw)
+    switch (way.kind) {
+      case 'malformed': return this.#refuse(request, reply, way)
+      case 'refused': return sendProblem(request, reply, way.code, this.#options, way.detail === undefined ? {} : { detail: way.detail })
+      case 'passed':
+        reply.hijack()
+        return passThrough(this.#options, raw, reply.raw, request.id, way.passed)
+      case 'guarded':
+        reply.hijack()
+        void this.#guard(request, reply.raw, way)
     }
   }
 
-  #onRoute (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction, route: Route, safe: boolean): void {
-    const { raw } = request
+  /** An upgrade is a safe request, which no policy guards; with a method that overrides its own it is none. */
+  upgradeWay (raw: IncomingMessage): UpgradeWay {
+    if (this.#pressure.sheds()) return { refused: 'overloaded' }
+    if (this.#options.closing()) return { refused: 'draining' }
+    if (this.#isOwn(raw)) return { refused: 'bad-request', status: METHOD_NOT_ALLOWED, detail: 'No upgrade can be asked of this resource.' }
+    const way = malformedHead(raw) ?? this.#wayOf(raw)
+    switch (way.kind) {
+      case 'malformed': return { refused: 'bad-request', detail: way.detail, ...(way.status !== undefined && { status: way.status }) }
+      case 'refused': return { refused: way.code, ...(way.detail !== undefined && { detail: way.detail }) }
+      case 'passed': return way.passed
+      case 'guarded': return { refused: 'bad-request', detail: 'An upgrade cannot be guarded. Nothing was sent.' }
+    }
+  }
+
+  /** A resource of the gateway's own, which no upgrade can be asked of. */
+  #isOwn (raw: IncomingMessage): boolean {
+    const { issuedKeys = null, gateway } = this.#options
+    return (issuedKeys !== null && asksForKey(raw)) || (gateway.world.inboxes.size > 0 && messageAskedFor(raw) !== null)
+  }
+
+  #wayOf (raw: IncomingMessage): Way {
+    const { method = 'GET', url = '/', rawHeaders } = raw
+    const overriding = overridingMethods(rawHeaders, url)
+    const matched = this.#options.routes.match(method, url, raw.headers.host ?? null, overriding)
+    switch (matched.kind) {
+      case 'refused': return { kind: 'refused', code: 'bad-request', detail: matched.detail }
+      case 'none': return { kind: 'refused', code: 'no-route' }
+      case 'route':
+        if (matched.alike) this.#options.meter.alike(matched.route.name)
+        return this.#onRoute(raw, matched, isSafe(method, overriding))
+    }
+  }
+
+  #onRoute (raw: IncomingMessage, { route, alike }: { readonly route: Route, readonly alike: boolean }, safe: boolean): Way {
     if (route.idempotency === null || safe) {
       const ignoredKey = !safe && headerLines(raw.rawHeaders, 'idempotency-key').length > 0
       if (ignoredKey) this.#options.meter.ignored()
-      request.onceway = { route, ignoredKey, rules: this.#options.routes.rulesFor(route) }
-      this.#pass(request, reply, next)
-      return
+      return { kind: 'passed', passed: { route, ignoredKey, rules: this.#options.routes.rulesFor(route) } }
     }
     const { idempotency } = route
     const passing = passingOf(raw, route.match, idempotency)
     if (passing !== null) {
       if (passing.kind === 'passes') this.#options.meter.passed(route.name, passing.preset, passing.why)
       else this.#options.meter.keyless(route.name)
-      request.onceway = { route, ignoredKey: passing.kind === 'passes', rules: this.#options.routes.rulesFor(route) }
-      this.#pass(request, reply, next)
-      return
+      return { kind: 'passed', passed: { route, ignoredKey: passing.kind === 'passes', rules: this.#options.routes.rulesFor(route) } }
     }
     const rules = rulesOf(idempotency)
     const trusted = rules.vouched.length === 0 || this.#options.peers.forwardedOf(raw).trusted
-    const refusal = takenAwayRefusal(raw.rawHeaders, idempotency.key) ?? decidingRefusal(raw.rawHeaders, rules, trusted)
-    if (refusal !== null) return this.#refuse(request, reply, refusal)
-    reply.hijack()
-    void this.#guard(request, reply.raw, { ...route, idempotency })
+    const detail = takenAwayRefusal(raw.rawHeaders, idempotency.key) ?? decidingRefusal(raw.rawHeaders, rules, trusted)
+    return detail === null ? { kind: 'guarded', route: { ...route, idempotency }, alike } : { kind: 'malformed', detail }
   }
 
-  #refuse (request: FastifyRequest, reply: FastifyReply, detail: string): void {
-    void reply.header('connection', 'close')
-    sendProblem(reply, 'bad-request', request.id, this.#options.problemBaseUri, { detail })
+  #refuse (request: FastifyRequest, reply: FastifyReply, { detail, status }: Extract<Way, { kind: 'malformed' }>): void {
+    sendProblem(request, reply, 'bad-request', this.#options, { detail, close: true, ...(status !== undefined && { status }) })
   }
 
-  #pass (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction): void {
-    mayContinue(request.raw, reply.raw)
-    next()
-  }
-
-  async #guard (request: FastifyRequest, response: ServerResponse, route: GuardedRoute): Promise<void> {
+  async #guard (request: FastifyRequest, response: ServerResponse, way: Extract<Way, { kind: 'guarded' }>): Promise<void> {
+    const { route } = way
     const startedAt = performance.now()
     const { raw } = request
     // A socket that breaks must not end the process; the execution does not care (E1).
@@ -122,22 +152,23 @@ export class GuardedRequests {
     })
     const reply = isRepeatable(route.idempotency.key.sources, raw.rawHeaders) ? withResult(plain, outcome) : plain
     addRequestId(reply.headers, request.id)
-    const note = (sentBytes: number): void => { this.#note(raw, route, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
-    if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id)) })
-    else note(await this.#writeSlowly(raw, response, reply, request.id))
+    const note = (sentBytes: number): void => { this.#note(raw, way, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
+    const unread = unreadOf(this.#options, raw, steps.holder)
+    if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id, unread)) })
+    else note(await this.#writeSlowly(raw, response, reply, request.id, unread))
   }
 
-  #write (response: ServerResponse, reply: WholeReply, requestId: string): number {
+  #write (response: ServerResponse, reply: WholeReply, requestId: string, unread: Unread): number {
     try {
-      return writeWhole(response, reply, this.#options.closing())
+      return writeWhole(response, reply, this.#options.closing(), unread)
     } catch (error) {
       return this.#unwritten(response, requestId, error)
     }
   }
 
-  async #writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Reply, requestId: string): Promise<number> {
+  async #writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Reply, requestId: string, unread: Unread): Promise<number> {
     try {
-      return await writeSlowly(raw, response, reply, this.#options.closing())
+      return await writeSlowly(raw, response, reply, this.#options.closing(), unread)
     } catch (error) {
       return this.#unwritten(response, requestId, error)
     }
@@ -162,6 +193,7 @@ export class GuardedRequests {
 
   #guardedRequest (request: FastifyRequest, response: ServerResponse, route: GuardedRoute, steps: Steps): GuardedRequest {
     const { raw } = request
+    const { limits: { requestBodyMs, clientIdleMs }, gateway: { world: { clock } }, peers } = this.#options
     return {
       route,
       method: raw.method ?? 'POST',
@@ -169,16 +201,18 @@ export class GuardedRequests {
       rawHeaders: raw.rawHeaders,
       clientCertificate: clientCertificateOf(raw),
       connection: raw.socket,
-      forwarded: this.#options.peers.forwardedOf(raw),
+      forwarded: peers.forwardedOf(raw),
+      peer: peers.peerOf(raw),
+      informed: informer(raw, response),
       requestId: request.id,
       steps,
-      readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, reserve, release, timeoutMs: this.#options.bodyTimeoutMs ?? BODY_TIMEOUT_MS, clock: this.#options.gateway.world.clock }),
+      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock }),
       gone: async () => closed(response)
     }
   }
 
   /** One wide line per guarded request. No key, credential, query or body. */
-  #note (raw: IncomingMessage, route: GuardedRoute, requestId: string, reply: Reply, steps: Steps, sentBytes: number, ms: number): void {
+  #note (raw: IncomingMessage, { route, alike }: Pick<Extract<Way, { kind: 'guarded' }>, 'route' | 'alike'>, requestId: string, reply: Reply, steps: Steps, sentBytes: number, ms: number): void {
     this.#options.meter.request(route.name, reply.outcome, ms)
     this.#options.requests.note({
       requestId,
@@ -189,6 +223,7 @@ export class GuardedRequests {
       ms,
       responseBytes: sentBytes,
       record: steps.record,
+      alike,
       keyFrom: steps.keyFrom,
       attempt: steps.attempt,
       bodyMs: steps.bodyMs,
@@ -236,9 +271,22 @@ async function closed (response: ServerResponse): Promise<void> {
   if (!response.destroyed) await new Promise<void>(resolve => { response.once('close', resolve) })
 }
 
+const METHOD_NOT_ALLOWED = 405
+const VERSION_NOT_SUPPORTED = 505
+
+/** What cannot be understood without guessing where it ends, or for whom it is: nothing is read behind it. */
+function malformedHead (raw: IncomingMessage): Extract<Way, { kind: 'malformed' }> | null {
+  const { httpVersion, rawHeaders } = raw
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') return { kind: 'malformed', detail: 'The gateway speaks HTTP/1.1 and HTTP/1.0.', status: VERSION_NOT_SUPPORTED }
+  const detail = hostRefusal(raw) ?? requestRefusal(rawHeaders, USUAL_KEY_HEADER, httpVersion)
+  return detail === null ? null : { kind: 'malformed', detail }
+}
+
 /** Whom a request is for decides its route; servers differ in which of two Hosts they believe (RFC 9112 3.2). */
-function hostRefusal (raw: IncomingMessage): string | null {
-  const hosts = headerLines(raw.rawHeaders, 'host').length
-  if (hosts > 1) return 'The request has more than one host header line.'
-  return hosts === 0 && raw.httpVersion === '1.1' ? 'The request has no host header line.' : null
+function hostRefusal ({ rawHeaders, httpVersion, url = '/' }: IncomingMessage): string | null {
+  const [host, second] = headerLines(rawHeaders, 'host')
+  if (second !== undefined) return 'The request has more than one host header line.'
+  // HTTP/1.0 needs none, unless its target is for one: the upstream would be asked for another.
+  if (host === undefined) return httpVersion === '1.1' || !url.startsWith('/') ? 'The request has no host header line.' : null
+  return isHost(host) ? null : 'The Host of the request is neither a name nor an address.'
 }

@@ -7,7 +7,7 @@ import type { IssuedKey } from '../gateway/issuing.ts'
 import { issueKey } from '../gateway/issuing.ts'
 import type { Rejected } from '../gateway/outcome.ts'
 import { parseTarget } from '../routing/target.ts'
-import { BODY_TIMEOUT_MS, readBody } from './body.ts'
+import { readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
 import { clientCertificateOf } from './peer.ts'
 import { sendProblem, sendRefusal } from './problem-reply.ts'
@@ -26,27 +26,27 @@ export function giveKey (request: FastifyRequest, reply: FastifyReply, policy: I
     void give(request, reply, policy, options)
     return
   }
-  void reply.header('allow', 'POST')
-  sendProblem(reply, 'bad-request', request.id, options.problemBaseUri, { status: 405, detail: 'A key is asked for by POST.' })
+  sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'A key is asked for by POST.', headers: ['Allow', 'POST'] })
 }
 
 /** Never rejects. */
 async function give (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): Promise<void> {
   const startedAt = performance.now()
   const outcome = await outcomeOf(request, reply, policy, options)
-  write(request, reply, outcome, options.problemBaseUri)
+  write(request, reply, outcome, options)
   noteOwn(ISSUED_KEYS_PATH, request, reply.statusCode, outcome.kind === 'issued' ? outcome.kind : outcome, performance.now() - startedAt, options)
 }
 
-async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, { gateway, log, peers, bodyTimeoutMs = BODY_TIMEOUT_MS }: ServerOptions): Promise<IssuedKey | Rejected> {
+async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, { gateway, log, peers, limits: { requestBodyMs, clientIdleMs } }: ServerOptions): Promise<IssuedKey | Rejected> {
   const { raw } = request
   try {
     return await issueKey(gateway, policy, {
       rawHeaders: raw.rawHeaders,
       clientCertificate: clientCertificateOf(raw),
       forwarded: peers.forwardedOf(raw),
+      peer: peers.peerOf(raw),
       connection: raw.socket,
-      readBody: async (bytesMax, reserve, release) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, reserve, release, timeoutMs: bodyTimeoutMs, clock: gateway.world.clock })
+      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock: gateway.world.clock })
     })
   } catch (error) {
     log.error({ requestId: request.id, error: error instanceof Error ? error.stack : String(error) }, 'a key could not be issued')
@@ -54,15 +54,13 @@ async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: 
   }
 }
 
-function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey | Rejected, problemBaseUri: string): void {
+function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey | Rejected, options: ServerOptions): void {
   if (outcome.kind === 'issued') {
     void reply.code(201).header('content-type', 'application/json').header('cache-control', 'no-store').headers(requestIdFields(request.id))
     void reply.send(Buffer.from(JSON.stringify({ key: outcome.key, expiresAt: new Date(outcome.expiresAtMs).toISOString() })))
     return
   }
-  // What is not read of the body goes with its connection.
-  if (outcome.close === true || !request.raw.complete) void reply.header('connection', 'close')
-  sendRefusal(reply, outcome, request.id, problemBaseUri)
+  sendRefusal(request, reply, outcome, options)
 }
 
 /** As a guarded request's, `path` in the place of its route's name: no route has one that begins with a slash. */

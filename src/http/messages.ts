@@ -26,16 +26,14 @@ export function tellMessage (request: FastifyRequest, reply: FastifyReply, name:
     void tell(request, reply, name, options)
     return
   }
-  void reply.header('allow', 'GET, HEAD')
-  if (!request.raw.complete) void reply.header('connection', 'close')
-  sendProblem(reply, 'bad-request', request.id, options.problemBaseUri, { status: 405, detail: 'How a message stands is asked by GET or HEAD.' })
+  sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'How a message stands is asked by GET or HEAD.', headers: ['Allow', 'GET, HEAD'] })
 }
 
 /** Never rejects. */
 async function tell (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): Promise<void> {
   const startedAt = performance.now()
   const found = await lookedFor(request, name, options)
-  if (found.kind === 'rejected') sendRefusal(reply, found, request.id, options.problemBaseUri)
+  if (found.kind === 'rejected') sendRefusal(request, reply, found, options)
   else write(request, reply, found, options.gateway.world.clock.wallMs())
   noteOwn(MESSAGES_PATH, request, reply.statusCode, found.kind === 'rejected' ? found : 'told', performance.now() - startedAt, options)
 }

@@ -1,133 +1,238 @@
 /**
- * Everything that no policy guards: streamed through @fastify/http-proxy, WebSocket upgrades too. Its own retries are
- * off, its errors are mapped to 502 and 504, its copies of connection headers are taken out again.
+ * Everything that no policy guards, streamed in both directions: method, target, fields and body as they came, the answer as it
+ * comes. Sent once. What breaks is told as 502 and 504, and whoever stops on the way is not waited for.
  */
-import httpProxy from '@fastify/http-proxy'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { IncomingHttpHeaders } from 'node:http'
-import { Agent } from 'undici'
-import { connectionListed, HOP_BY_HOP, passthroughRequestHeaders } from '../core/headers.ts'
-import type { HeaderRecord } from '../core/headers.ts'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { FieldRules } from '../core/deciding.ts'
+import { connectionListed, HOP_BY_HOP, mayHaveBody, passthroughRequestHeaders } from '../core/headers.ts'
+import type { Holder } from '../core/limit.ts'
+import { pairs } from '../core/lines.ts'
+import type { Route } from '../core/policy.ts'
+import { problem, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
-import { sendProblem } from './problem-reply.ts'
+import type { RawHeaders } from '../core/record.ts'
+import type { Cancel, Passage, PassFault, PassListener, PassRequest } from '../ports.ts'
+import { hasBody, isRead } from './body.ts'
+import { mayContinue } from './connection.ts'
+import { informer } from './informational.ts'
+import { addRequestId } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
+import { patienceOf, unreadOf } from './unread.ts'
+import { Upload } from './upload.ts'
+import { endStalled, isWhole, leaveStalled, restUnread, writeSlowly, writeWhole } from './write.ts'
 
-/** Time for the head of an answer, and between two pieces of a body: the upstreams' own time-outs are for executions. */
-const IDLE_TIMEOUT_MS = 300_000
-/** Sockets per upstream origin; beyond, requests wait in undici's queue within the time above. */
-const CONNECTIONS_MAX = 1_024
-const CONNECT_TIMEOUT_MS = 10_000
+/**
+ * A head waits so long for what comes behind it: an upstream that breaks off at once is told as that, and most answers
+ * leave in one piece. A stream's first byte may be long in coming.
+ */
+const HEAD_WAITS_MS = 100
 
-export async function passThrough (server: FastifyInstance, options: ServerOptions, methods: readonly string[]): Promise<void> {
-  const agent = new Agent({
-    connections: CONNECTIONS_MAX,
-    connect: { timeout: CONNECT_TIMEOUT_MS },
-    headersTimeout: options.passthroughTimeoutMs ?? IDLE_TIMEOUT_MS,
-    bodyTimeout: options.passthroughTimeoutMs ?? IDLE_TIMEOUT_MS,
-    allowH2: false
-  })
-  server.addHook('onClose', async () => { await agent.destroy() })
-  server.addHook('onSend', (request, reply, _payload, next) => {
-    if (options.closing()) reply.header('connection', 'close')
-    if (request.onceway?.ignoredKey === true) reply.header('idempotency-status', 'ignored')
-    next()
-  })
-  server.setErrorHandler((error, request, reply) => fail(options, request, reply, error as Fault))
-  const settings = {
-    upstream: '',
-    httpMethods: methods as string[],
-    undici: agent as never,
-    disableRequestLogging: true,
-    disableCache: true,
-    retryMethods: [],
-    maxRetriesOn503: 0,
-    websocket: true,
-    internalRewriteLocationHeader: false,
-    wsClientOptions: { rewriteRequestHeaders: (headers: IncomingHttpHeaders, request: FastifyRequest) => webSocketHeaders(options, request, headers) },
-    replyOptions: {
-      getUpstream: (request: FastifyRequest) => matchedBy(request).route.upstream.origin,
-      retriesCount: 0,
-      rewriteRequestHeaders: (request: FastifyRequest, headers: IncomingHttpHeaders) => additions(options, request, { ...headers, ...listedAndKept(request) }),
-      rewriteHeaders: answerFields,
-      onError: (reply: FastifyReply, { error }: { error: Fault }) => { fail(options, reply.request, reply, error) }
+/** What a request met that is not guarded. */
+export interface Passed {
+  readonly route: Route
+  /** It carried a key, and nobody looks at it. */
+  readonly ignoredKey: boolean
+  readonly rules: FieldRules
+}
+
+/** Takes the request to its end. Never throws. */
+export function passThrough (options: ServerOptions, raw: IncomingMessage, response: ServerResponse, id: string, passed: Passed): void {
+  raw.on('error', ignored)
+  response.on('error', ignored)
+  const exchange = new Exchange(options, raw, response, id, passed)
+  exchange.begin()
+}
+
+class Exchange implements PassListener {
+  readonly #options: ServerOptions
+  readonly #raw: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #id: string
+  readonly #passed: Passed
+  readonly informed: PassListener['informed']
+  #upload: Upload | null = null
+  #passage: Passage | null = null
+  /** Not sent yet. */
+  #head: { readonly status: number, readonly sent: string[] } | null = null
+  #sendsHead: Cancel | null = null
+  /** The upstream's answer is whole, or another one was given in its place. */
+  #over = false
+
+  constructor (options: ServerOptions, raw: IncomingMessage, response: ServerResponse, id: string, passed: Passed) {
+    this.#options = options
+    this.#raw = raw
+    this.#response = response
+    this.#id = id
+    this.#passed = passed
+    this.informed = informer(raw, response)
+  }
+
+  begin (): void {
+    const { gateway: { world: { clock } }, limits: { clientIdleMs } } = this.#options
+    if (hasBody(this.#raw)) {
+      this.#upload = new Upload(this.#raw, {
+        clock,
+        idleMs: clientIdleMs,
+        begin: () => { if (!this.#response.headersSent) mayContinue(this.#raw, this.#response) },
+        stalled: () => { this.#stalled() }
+      })
+      // What it was destroyed for is told by whoever did.
+      this.#upload.on('error', ignored)
+    }
+    this.#response.once('close', () => { this.#gone() })
+    this.#passage = this.#options.passing.pass({ ...passRequest(this.#options, this.#raw, this.#id, this.#passed), body: this.#upload, upgrade: null }, this)
+  }
+
+  answered (status: number, headers: RawHeaders): void {
+    const response = this.#response
+    if (this.#over || response.destroyed) return
+    const sent = answerFields(status, headers)
+    if (this.#passed.ignoredKey) sent.push('Idempotency-Status', 'ignored')
+    // Whatever of the body is still to come is read for as long as the answer takes, and no longer.
+    if (this.#options.closing() || !isRead(this.#raw)) sent.push('Connection', 'close')
+    this.#head = { status, sent }
+    this.#sendsHead = this.#options.gateway.world.clock.after(HEAD_WAITS_MS, () => { if (this.#begun()) response.flushHeaders() })
+  }
+
+  /** The head goes with what comes behind it. false: it cannot be sent. */
+  #begun (): boolean {
+    if (this.#head === null) return true
+    const { status, sent } = this.#head
+    this.#head = null
+    this.#sendsHead?.()
+    try {
+      this.#response.writeHead(status, sent)
+      return true
+    } catch (error) {
+      this.failed({ kind: 'broken', code: error instanceof Error ? error.message : 'BAD_HEADER' })
+      this.#passage?.abort()
+      return false
     }
   }
-  // Fastify's own would decode it, and what is no UTF-8 would come out as something else.
-  server.removeContentTypeParser('text/plain')
-  await server.register(httpProxy, settings as never)
-}
 
-type Matched = NonNullable<FastifyRequest['onceway']>
-
-function matchedBy (request: FastifyRequest): Matched {
-  const matched = request.onceway
-  if (matched === undefined) throw new Error('a request reached the pass-through without a route')
-  return matched
-}
-
-function additions (options: ServerOptions, request: FastifyRequest, headers: HeaderRecord): HeaderRecord {
-  const { route: { upstream }, rules } = matchedBy(request)
-  return passthroughRequestHeaders(headers, {
-    requestId: request.id,
-    forwarded: options.peers.forwardedOf(request.raw),
-    host: upstream.host,
-    rules,
-    extra: upstream.requestHeaders
-  })
-}
-
-/** What Connection lists the library has taken out already; of that, what may not be taken away. */
-function listedAndKept (request: FastifyRequest): HeaderRecord {
-  const { kept } = matchedBy(request).rules
-  const back: HeaderRecord = {}
-  for (const name of connectionListed(request.raw.rawHeaders)) {
-    const value = kept.has(name) ? request.headers[name] : undefined
-    if (value !== undefined) back[name] = value
+  data (chunk: Buffer): boolean {
+    const response = this.#response
+    if (this.#over || response.destroyed || !this.#begun() || response.write(chunk)) return true
+    endStalled(response, patienceOf(this.#options))
+    response.once('drain', () => {
+      leaveStalled(response)
+      this.#passage?.resume()
+    })
+    return false
   }
-  return back
+
+  ended (): void {
+    if (this.#over) return
+    const response = this.#response
+    if (!response.destroyed && !this.#begun()) return
+    this.#over = true
+    if (response.destroyed) return
+    endStalled(response, patienceOf(this.#options))
+    if (isRead(this.#raw)) response.end()
+    else void restUnread(this.#raw).then(() => { response.end() })
+  }
+
+  /** Nobody asked for it. */
+  switched (): void {
+    this.failed({ kind: 'broken', code: 'BAD_UPGRADE' })
+  }
+
+  failed (fault: PassFault): void {
+    if (this.#over) return
+    this.#over = true
+    if (this.#response.destroyed) return
+    tellFault(this.#options, this.#id, fault)
+    this.#refuse(codeOf(fault))
+  }
+
+  /** The client does not go on with its request. */
+  #stalled (): void {
+    if (this.#over) return
+    this.#over = true
+    this.#options.gateway.world.meter.idled('request')
+    this.#passage?.abort()
+    this.#refuse('request-timeout', { detail: 'The request did not arrive whole in time. It was passed on as far as it had come.', close: true })
+  }
+
+  /** In the place of an answer; where one has begun, the connection is cut, so that nobody takes the part for the whole. */
+  #refuse (code: ProblemCode, more: { readonly detail?: string, readonly close?: boolean } = {}): void {
+    const response = this.#response
+    if (response.headersSent) {
+      response.destroy()
+      return
+    }
+    this.#upload?.destroy()
+    this.#sendsHead?.()
+    const { detail, close = false } = more
+    const { status, headers, body } = problem(code, { requestId: this.#id, base: this.#options.problemBaseUri, ...(detail !== undefined && { detail }), retryAfterSeconds: retrySoon(code) })
+    addRequestId(headers, this.#id)
+    if (this.#passed.ignoredKey) headers.push('Idempotency-Status', 'ignored')
+    const told = { status, headers, body, close, outcome: code, problem: code }
+    const unread = unreadOf(this.#options, this.#raw)
+    if (isWhole(this.#raw, told)) writeWhole(response, told, this.#options.closing(), unread)
+    else void writeSlowly(this.#raw, response, told, this.#options.closing(), unread)
+  }
+
+  /** The client has its answer, or has gone before. */
+  #gone (): void {
+    if (!this.#over) this.#passage?.abort()
+    this.#over = true
+    this.#sendsHead?.()
+    this.#upload?.destroy()
+  }
 }
 
-/** The handshake's own fields are the library's; the rest of the client's head goes along. */
-const HANDSHAKE = /^(sec-websocket-|connection$|upgrade$|host$|content-length$)/
+/** Without a body and a protocol to change to. */
+export function passRequest (options: ServerOptions, raw: IncomingMessage, id: string, { route: { upstream }, rules }: Passed): Omit<PassRequest, 'body' | 'upgrade'> {
+  return {
+    upstream,
+    method: raw.method ?? 'GET',
+    target: raw.url ?? '/',
+    headers: passthroughRequestHeaders(raw.rawHeaders, {
+      requestId: id,
+      forwarded: options.peers.forwardedOf(raw),
+      host: upstream.host,
+      rules,
+      extra: upstream.requestHeaders,
+      contentLength: hasBody(raw) ? raw.headers['content-length'] ?? null : null
+    }),
+    holder: holderOf(options, raw),
+    idleMs: upstream.idleMs
+  }
+}
 
-function webSocketHeaders (options: ServerOptions, request: FastifyRequest, base: HeaderRecord): HeaderRecord {
-  const listed = connectionListed(request.raw.rawHeaders)
-  const { kept } = matchedBy(request).rules
-  const sent = Object.entries(request.headers).filter(([name]) => !HANDSHAKE.test(name) && (!listed.has(name) || kept.has(name)))
-  return { ...base, ...additions(options, request, Object.fromEntries(sent)) }
+/** Nobody has asked for whom it is: the client's address alone is known. */
+function holderOf ({ peers }: ServerOptions, raw: IncomingMessage): Holder {
+  return { caller: null, peer: peers.peerOf(raw) }
 }
 
 /** The upstream's connection is not the client's (RFC 9110 7.6.1). */
-function answerFields (headers: HeaderRecord): HeaderRecord {
-  const listed = connectionListed(['connection', String(headers['connection'] ?? '')])
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name) && !listed.has(name)))
+export function answerFields (status: number, headers: RawHeaders): string[] {
+  const listed = connectionListed(headers)
+  const sent: string[] = []
+  for (const [name, value] of pairs(headers)) {
+    const lower = name.toLowerCase()
+    if (HOP_BY_HOP.has(lower) || listed.has(lower)) continue
+    // RFC 9110 8.6: no length of what cannot be there. With 304 it is that of the answer to a GET.
+    if (lower === 'content-length' && !mayHaveBody(status) && status !== 304) continue
+    sent.push(name, value)
+  }
+  return sent
 }
 
-type Fault = Error & { readonly code?: string, readonly statusCode?: number }
-
-function fail (options: ServerOptions, request: FastifyRequest, reply: FastifyReply, error: Fault): void {
-  const code = problemOf(error)
-  // What an upstream said before it broke off is not said about a problem of ours.
-  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name)
-  options.log.warn({ requestId: request.id, code, error: rootOf(error).message, fault: rootOf(error).code }, 'pass-through failed')
-  sendProblem(reply, code, request.id, options.problemBaseUri, code === 'bad-request' ? refusalOf(error) : {})
+export function tellFault ({ log, gateway: { world: { meter } } }: ServerOptions, requestId: string, fault: PassFault): void {
+  if (fault.kind === 'no-place') meter.shed('passThrough', fault.refusal)
+  if (fault.kind === 'timeout') meter.idled('upstream')
+  log.warn({ requestId, fault: fault.code, kind: fault.kind }, 'pass-through failed')
 }
 
-/** Nothing of a library's message: it may repeat what came. */
-function refusalOf ({ statusCode = 400 }: Fault): { readonly status: number, readonly detail?: string } {
-  return { status: statusCode, ...(statusCode === NO_MEDIA_TYPE ? { detail: 'The Content-Type of the request is no media type. Nothing was sent.' } : {}) }
+export function codeOf (fault: PassFault): ProblemCode {
+  switch (fault.kind) {
+    case 'no-place': return fault.refusal === 'full' ? 'overloaded' : 'too-many-in-flight'
+    case 'unreachable': return 'upstream-unreachable'
+    case 'timeout': return 'upstream-timeout'
+    case 'broken': return 'upstream-failed'
+  }
 }
 
-const NO_MEDIA_TYPE = 415
-
-/** The library answers resets with 500; to a client of a gateway they are 502, and silence is 504. */
-function problemOf (error: Fault): ProblemCode {
-  const cause = rootOf(error)
-  if (/TIMEOUT/.test(cause.code ?? '') || error.statusCode === 504) return cause.code === 'UND_ERR_CONNECT_TIMEOUT' ? 'upstream-unreachable' : 'upstream-timeout'
-  if (error.statusCode !== undefined && error.statusCode < 500) return 'bad-request'
-  return /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/.test(cause.code ?? '') ? 'upstream-unreachable' : 'upstream-failed'
-}
-
-function rootOf (error: Fault): Fault {
-  return error.cause instanceof Error ? error.cause as Fault : error
-}
+function ignored (): void {}

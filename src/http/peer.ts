@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
+import { headerLines } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 
 export class PeerTrust {
@@ -26,9 +27,53 @@ export class PeerTrust {
       for: address,
       proto: 'encrypted' in raw.socket ? 'https' : 'http',
       host: raw.headers.host ?? null,
-      trusted: this.#any && isIP(address) !== 0 && this.#trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+      trusted: this.#trusts(address)
     }
   }
+
+  /**
+   * In whose share a request counts: its client's address, of IPv6 the network that a client has to itself. Behind trusted proxies the
+   * last one in X-Forwarded-For that is none of them. null: they do not say, and a proxy has no share of its own.
+   */
+  peerOf ({ socket, rawHeaders }: Pick<IncomingMessage, 'socket' | 'rawHeaders'>): string | null {
+    const address = plainAddress(socket.remoteAddress ?? '')
+    if (!this.#trusts(address)) return networkOf(address)
+    const hops = headerLines(rawHeaders, 'x-forwarded-for').flatMap(line => line.split(','))
+    for (const hop of hops.toReversed()) {
+      const said = plainAddress(withoutPort(hop.trim()))
+      if (isIP(said) === 0) return null
+      if (!this.#trusts(said)) return networkOf(said)
+    }
+    return null
+  }
+
+  /** The same of a connection, before anything is said on it. */
+  connectedFrom ({ remoteAddress = '' }: Pick<Socket, 'remoteAddress'>): string | null {
+    const address = plainAddress(remoteAddress)
+    return this.#trusts(address) ? null : networkOf(address)
+  }
+
+  #trusts (address: string): boolean {
+    return this.#any && isIP(address) !== 0 && this.#trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+  }
+}
+
+/** As some proxies write it, with the port that the client came from. */
+function withoutPort (text: string): string {
+  return /^\[([^\]]+)\](?::[0-9]+)?$/.exec(text)?.[1] ?? /^([0-9.]+):[0-9]+$/.exec(text)?.[1] ?? text
+}
+
+const IPV6_GROUPS = 8
+/** A provider gives each of its customers no less than that: whoever has one address has 2^64. */
+const IPV6_NETWORK_GROUPS = 4
+
+function networkOf (address: string): string {
+  if (isIP(address) !== 6) return address
+  const [text = ''] = address.split('%')
+  const [head = '', tail = ''] = text.split('::')
+  const [first, last] = [head, tail].map(part => part === '' ? [] : part.split(':')) as [string[], string[]]
+  const groups = [...first, ...Array<string>(Math.max(0, IPV6_GROUPS - first.length - last.length)).fill('0'), ...last]
+  return `${groups.slice(0, IPV6_NETWORK_GROUPS).map(group => parseInt(group, 16).toString(16)).join(':')}::/64`
 }
 
 /** SHA-256 of the certificate that the connection showed and that was verified, read once for all of its requests; null: none. */

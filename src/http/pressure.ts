@@ -1,19 +1,27 @@
 /**
- * Turning away what the process has no time for, before it is looked at: requests while the event loop lags behind
- * itself, connections beyond their number. Never after a claim: this stands in front of the guarded way, and what is
- * running knows nothing of it. The admin port has none of it.
+ * Turning away what the process has no time or no place for, before it is looked at: requests while the event loop lags
+ * behind itself, connections beyond their number or beyond their peer's share. Never after a claim: this stands in front of
+ * the guarded way, and what is running knows nothing of it. The admin port has none of it.
  */
-import underPressure from '@fastify/under-pressure'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ShedLimit } from '../ports.ts'
-import { problemOn } from './problem-reply.ts'
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
+import { Limit } from '../core/limit.ts'
+import type { Refusal } from '../core/limit.ts'
 import type { ServerOptions } from './server.ts'
 
 export interface ServerLimits {
-  /** Connections at once; the next ones are closed by Node as they are accepted. */
+  /** Connections at once; the next ones are closed as they are accepted. */
   readonly connections: number
+  /** Of them, for one peer while no other has any (core/limit.ts). */
+  readonly share: number
   /** How late the event loop may be; 0: requests are never shed. */
   readonly eventLoopDelayMs: number
+  /** A guarded body must be whole by then. */
+  readonly requestBodyMs: number
+  /** The longest that a client neither goes on with its request nor reads its answer. */
+  readonly clientIdleMs: number
+  /** The longest that nothing moves in a tunnel. */
+  readonly tunnelIdleMs: number
 }
 
 /**
@@ -25,65 +33,83 @@ const TICK_MS = 50
 const LOG_EVERY_MS = 10_000
 
 /** `options.limits` is looked at anew each time: a reload changes it. */
-export async function shedUnderPressure (server: FastifyInstance, options: ServerOptions, limits: () => ServerLimits): Promise<void> {
-  const requests = new ShedLog(options, 'eventLoopDelay', 'the event loop is too late; requests get 503 before anything is claimed')
-  const connections = new ShedLog(options, 'connections', 'there are too many connections; new ones are closed')
-  const lateness = new Lateness()
-  // What is returned is sent, and no later hook sees the request. (With nothing returned the plugin would go on.)
-  const shed = (request: FastifyRequest, reply: FastifyReply): unknown => {
-    requests.note({ delayMs: Math.round(lateness.ms), delayMsMax: limits().eventLoopDelayMs })
-    return problemOn(reply, 'overloaded', request.id, options.problemBaseUri)
-  }
-  await server.register(underPressure, {
-    // The plugin's own measure is the mean of an interval: a stall of seconds disappears in it, or is infinite, as it falls.
-    healthCheck: async () => {
-      const { eventLoopDelayMs } = limits()
-      return lateness.tick() <= eventLoopDelayMs || eventLoopDelayMs === 0
-    },
-    healthCheckInterval: TICK_MS,
-    // Its types know nothing of what its README says about returned values.
-    pressureHandler: shed as () => void
-  })
-  server.server.maxConnections = limits().connections
-  // A worker that is full would hand the connection back, and the primary would offer it round and round.
-  // (Node 23.1 and later; its types do not know it yet.)
-  Object.assign(server.server, { dropMaxConnection: true })
-  server.server.on('drop', () => { connections.note({ connectionsMax: limits().connections }) })
-}
-
-/** How long after its time a tick came. The first thing that a turn does is its timers: its requests see this turn's. */
-class Lateness {
+export class Pressure {
+  readonly #options: ServerOptions
+  readonly #requests: ShedLog
+  readonly #connections: ShedLog
+  readonly #places: Limit
   #lastAt = performance.now()
-  ms = 0
+  #lateMs = 0
+  #timer: NodeJS.Timeout | null = null
 
-  tick (): number {
+  constructor (options: ServerOptions) {
+    this.#options = options
+    this.#requests = new ShedLog(options, 'eventLoopDelay', 'the event loop is too late; requests get 503 before anything is claimed')
+    this.#connections = new ShedLog(options, 'connections', 'there are too many connections, or too many of one peer; new ones are closed')
+    this.#places = new Limit(options.limits.connections, options.limits.share)
+  }
+
+  /** Clients' connections. */
+  get connections (): number { return this.#places.held }
+
+  watch (server: Server): void {
+    // The first thing that a turn does is its timers: its requests see this turn's.
+    this.#timer = setInterval(() => { this.#tick() }, TICK_MS).unref()
+    server.on('close', () => { if (this.#timer !== null) clearInterval(this.#timer) })
+    server.on('connection', socket => { this.#accept(socket) })
+  }
+
+  /** true: this request is to be turned away, and it is noted. */
+  sheds (): boolean {
+    const { eventLoopDelayMs } = this.#options.limits
+    if (eventLoopDelayMs === 0 || this.#lateMs <= eventLoopDelayMs) return false
+    this.#requests.note('full', { delayMs: Math.round(this.#lateMs), delayMsMax: eventLoopDelayMs })
+    return true
+  }
+
+  /** How long after its time the tick came. */
+  #tick (): void {
     const now = performance.now()
-    this.ms = Math.max(0, now - this.#lastAt - TICK_MS)
+    this.#lateMs = Math.max(0, now - this.#lastAt - TICK_MS)
     this.#lastAt = now
-    return this.ms
+  }
+
+  /** One that is refused is closed at once: who has too many learns nothing from an answer, and to write one takes time. */
+  #accept (socket: Socket): void {
+    const { limits: { connections, share }, peers } = this.#options
+    const holder = { caller: null, peer: peers.connectedFrom(socket) }
+    this.#places.resize(connections, share)
+    const refusal = this.#places.take(1, holder)
+    if (refusal === null) {
+      socket.once('close', () => { this.#places.release(1, holder) })
+      return
+    }
+    this.#connections.note(refusal, { connectionsMax: connections })
+    socket.on('error', () => {})
+    socket.destroy()
   }
 }
 
 class ShedLog {
   readonly #options: ServerOptions
-  readonly #limit: ShedLimit
+  readonly #limit: 'eventLoopDelay' | 'connections'
   readonly #message: string
   #toldAt = -Infinity
   #count = 0
 
-  constructor (options: ServerOptions, limit: ShedLimit, message: string) {
+  constructor (options: ServerOptions, limit: 'eventLoopDelay' | 'connections', message: string) {
     this.#options = options
     this.#limit = limit
     this.#message = message
   }
 
-  note (fields: object): void {
-    this.#options.meter.shed(this.#limit)
+  note (by: Refusal, fields: object): void {
+    this.#options.meter.shed(this.#limit, by)
     this.#count++
     const now = performance.now()
     if (now - this.#toldAt < LOG_EVERY_MS) return
     // `count`: with this one, since the last line.
-    this.#options.log.warn({ limit: this.#limit, count: this.#count, ...fields }, this.#message)
+    this.#options.log.warn({ limit: this.#limit, by, count: this.#count, ...fields }, this.#message)
     this.#toldAt = now
     this.#count = 0
   }

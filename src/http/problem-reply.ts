@@ -1,26 +1,41 @@
-/** A problem on a reply that Fastify still owns. Guarded requests, which are hijacked, are answered by write.ts. */
-import type { FastifyReply } from 'fastify'
+/** Problems of requests that no policy has taken yet, written as guarded answers are: a body that is not read ends its connection. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { Rejected } from '../gateway/outcome.ts'
-import { requestIdFields } from './request-id.ts'
+import { addRequestId } from './request-id.ts'
+import type { ServerOptions } from './server.ts'
+import { unreadOf } from './unread.ts'
+import { isWhole, writeSlowly, writeWhole } from './write.ts'
 
-interface More { readonly status?: number, readonly detail?: string, readonly challenge?: string }
+export interface More {
+  readonly status?: number
+  readonly detail?: string
+  readonly challenge?: string
+  /** Further fields, flat. */
+  readonly headers?: readonly string[]
+  /** The connection ends with it. */
+  readonly close?: boolean
+}
 
 /** What the gateway has refused on a resource of its own. */
-export function sendRefusal (reply: FastifyReply, { code, detail, challenge }: Rejected, requestId: string, base: string): void {
-  sendProblem(reply, code, requestId, base, { ...(detail === undefined ? {} : { detail }), ...(challenge === undefined ? {} : { challenge }) })
+export function sendRefusal (request: FastifyRequest, reply: FastifyReply, { code, detail, challenge, close }: Rejected, options: ServerOptions): void {
+  sendProblem(request, reply, code, options, { ...(detail !== undefined && { detail }), ...(challenge !== undefined && { challenge }), ...(close !== undefined && { close }) })
 }
 
-export function sendProblem (reply: FastifyReply, code: ProblemCode, requestId: string, base: string, more: More = {}): void {
-  void reply.send(problemOn(reply, code, requestId, base, more))
+export function sendProblem ({ raw, id }: FastifyRequest, reply: FastifyReply, code: ProblemCode, options: ServerOptions, { headers: further = [], close = false, ...more }: More = {}): void {
+  reply.hijack()
+  const { raw: response } = reply
+  // A socket that breaks must not end the process.
+  raw.on('error', ignored)
+  response.on('error', ignored)
+  const { status, headers, body } = problem(code, { requestId: id, base: options.problemBaseUri, ...more, retryAfterSeconds: retrySoon(code) })
+  headers.push(...further)
+  addRequestId(headers, id)
+  const told = { status, headers, body, close, outcome: code, problem: code }
+  const unread = unreadOf(options, raw)
+  if (isWhole(raw, told)) writeWhole(response, told, options.closing(), unread)
+  else void writeSlowly(raw, response, told, options.closing(), unread)
 }
 
-/** Writes the head; the body is for whoever sends it. */
-export function problemOn (reply: FastifyReply, code: ProblemCode, requestId: string, base: string, more: More = {}): Buffer {
-  const { status, headers, body } = problem(code, { requestId, base, ...more, retryAfterSeconds: retrySoon(code) })
-  void reply.code(status)
-  for (let i = 0; i < headers.length; i += 2) void reply.header(headers[i] as string, headers[i + 1])
-  void reply.headers(requestIdFields(requestId))
-  return body
-}
+function ignored (): void {}

@@ -1,23 +1,23 @@
 /**
- * The guarded listener: one Fastify server, one registration of @fastify/http-proxy for everything that passes through,
- * and in front of it the guarded way as an onRequest hook. Nothing here knows what a record is.
+ * The guarded listener: one Fastify server, and every request taken out of its hands as it comes: by the guarded way, or by the
+ * pass-through. Nothing here knows what a record is.
  */
-import { METHODS } from 'node:http'
-import type { IncomingMessage } from 'node:http'
+import { createServer as createHttpServer, METHODS } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import type { Log, Meter, RequestLog } from '../ports.ts'
+import type { Log, Meter, PassThrough, RequestLog } from '../ports.ts'
 import type { compileRoutes } from '../routing/match.ts'
+import { isRead } from './body.ts'
 import { Connections } from './connection.ts'
 import { GuardedRequests } from './guarded.ts'
-import { passThrough } from './passthrough.ts'
 import type { PeerTrust } from './peer.ts'
-import { shedUnderPressure } from './pressure.ts'
+import { Pressure } from './pressure.ts'
 import type { ServerLimits } from './pressure.ts'
 import { sendProblem } from './problem-reply.ts'
 import { requestIdOf } from './request-id.ts'
+import { isWebSocket, Tunnels } from './tunnels.ts'
 
 /** A head must be whole by then (slow-loris); bodies have times of their own. */
 const HEADERS_TIMEOUT_MS = 30_000
@@ -33,61 +33,87 @@ const NOT_DECODED = 'The path of the request has an escape that cannot be decode
 /** Fastify routes these by itself or Node never hands them over as requests. */
 const NOT_ROUTED = new Set(['CONNECT'])
 
-/**
- * Only a WebSocket may take its connection over. Any other request that names an `Upgrade` (curl --http2 and Java's client
- * do with every POST) is an ordinary one with a body: Node would otherwise stop reading at its head.
- */
-function isWebSocket (request: IncomingMessage): boolean {
-  return request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket'
-}
-
 export interface ServerOptions {
   readonly gateway: Gateway
+  readonly passing: PassThrough
   /** This, `issuedKeys`, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
   readonly routes: ReturnType<typeof compileRoutes>
   /** null or absent: no keys are given out. */
   readonly issuedKeys?: IssuedKeysPolicy | null
   readonly problemBaseUri: string
   readonly peers: PeerTrust
-  /** Absent: nothing is shed. */
-  readonly limits?: ServerLimits
+  readonly limits: ServerLimits
   readonly log: Log
   readonly requests: RequestLog
   readonly meter: Meter
   /** true: this process is on its way out; every answer says `Connection: close`. */
   readonly closing: () => boolean
-  /** A guarded body must be whole by then; absent: a minute (body.ts). */
-  readonly bodyTimeoutMs?: number
-  /** For the head of a passed-through answer, and between two pieces of its body; absent: five minutes (passthrough.ts). */
-  readonly passthroughTimeoutMs?: number
 }
 
-export async function createServer (options: ServerOptions): Promise<FastifyInstance> {
+export interface GuardedListener {
+  readonly server: FastifyInstance
+  /** What clients hold of it now. */
+  readonly connections: () => number
+  readonly tunnels: () => number
+  /** The drain is over: whatever is open is cut. */
+  readonly cut: () => void
+}
+
+export function createServer (options: ServerOptions): GuardedListener {
   const connections = new Connections(() => options.problemBaseUri)
   const server = Fastify({
     bodyLimit: Number.MAX_SAFE_INTEGER,
-    // The whole of a request may take long (a streamed upload); its head may not, and Node's own 0 would be "never".
-    requestTimeout: 0,
-    keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     exposeHeadRoutes: false,
     genReqId: requestIdOf,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
-    // A missing Host is refused by us, in our shape.
-    http: { headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: LATE_HEADS_EVERY_MS, maxHeaderSize: HEAD_BYTES_MAX, requireHostHeader: false, shouldUpgradeCallback: isWebSocket },
     clientErrorHandler: (error, socket) => { connections.refuse(error, socket) },
     // Its own message repeats the path.
-    frameworkErrors: (error, request, reply) => { sendProblem(reply as unknown as FastifyReply, 'bad-request', request.id, options.problemBaseUri, error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {}) }
+    frameworkErrors: (error, request, reply) => { sendProblem(request, reply as unknown as FastifyReply, 'bad-request', options, error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {}) },
+    serverFactory: handle => {
+      const listener = createHttpServer({
+        // The whole of a request may take long (a streamed upload); its head may not.
+        requestTimeout: 0,
+        keepAliveTimeout: KEEP_ALIVE_MS,
+        headersTimeout: HEADERS_TIMEOUT_MS,
+        connectionsCheckingInterval: LATE_HEADS_EVERY_MS,
+        maxHeaderSize: HEAD_BYTES_MAX,
+        // A missing Host is refused by us, in our shape.
+        requireHostHeader: false,
+        shouldUpgradeCallback: request => {
+          const switches = isWebSocket(request)
+          if (!switches) connections.notSwitched(request)
+          return switches
+        }
+      }, (request, response) => { connections.take(request, response, handle) })
+      // What is to be said of a body that does not come in time is said by whoever reads it.
+      listener.setTimeout(0)
+      return listener
+    }
   })
   for (const method of METHODS) if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
   connections.watch(server.server)
-  // Before the guarded way, which takes requests out of Fastify's hands: what is shed has claimed nothing.
-  const { limits } = options
-  if (limits !== undefined) await shedUnderPressure(server, options, () => options.limits ?? limits)
-  const guarded = new GuardedRequests(options)
-  server.addHook('onRequest', (request, reply, next) => { guarded.onRequest(request, reply, next) })
-  server.setNotFoundHandler((request, reply) => { sendProblem(reply, 'no-route', request.id, options.problemBaseUri) })
-  await passThrough(server, options, METHODS.filter(method => !NOT_ROUTED.has(method)))
-  return server
+  const pressure = new Pressure(options)
+  pressure.watch(server.server)
+  const guarded = new GuardedRequests(options, pressure)
+  const tunnels = new Tunnels(options, connections, request => guarded.upgradeWay(request))
+  tunnels.watch(server.server)
+  server.addHook('onRequest', (request, reply) => { guarded.onRequest(request, reply) })
+  // The gateway's own resources alone are answered by Fastify.
+  server.addHook('onSend', (request, reply, _payload, next) => {
+    if (options.closing() || !isRead(request.raw)) reply.header('connection', 'close')
+    next()
+  })
+  // Every request is taken before it is routed; what Fastify has no route for comes by here on its way to the hook.
+  server.setNotFoundHandler((request, reply) => { sendProblem(request, reply, 'no-route', options) })
+  return {
+    server,
+    connections: () => pressure.connections,
+    tunnels: () => tunnels.size,
+    cut: () => {
+      server.server.closeAllConnections()
+      tunnels.end()
+    }
+  }
 }

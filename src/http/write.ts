@@ -6,22 +6,34 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { mayHaveBody } from '../core/headers.ts'
 import type { Reply } from './answer.ts'
+import { isRead } from './body.ts'
 
 /** Unread bytes of a refused upload that are still taken, so that the client can read why before the connection closes. */
 const LINGER_BYTES_MAX = 16 * 1024 * 1024
-const LINGER_MS = 2_000
-/** A client that does not read for so long has gone. (Node counts once more if its own queue has moved meanwhile.) */
-const STALLED_MS = 30_000
-
+export const LINGER_MS = 2_000
 /** Nothing is in its way: it can be written in one go, without waiting for anybody. */
 export function isWhole (raw: IncomingMessage, reply: Reply): reply is WholeReply {
-  return raw.complete && Buffer.isBuffer(reply.body)
+  return isRead(raw) && Buffer.isBuffer(reply.body)
 }
 
 export type WholeReply = Reply & { readonly body: Buffer }
 
+/** How long a client may not read. */
+export interface Patience {
+  /** A client that does not read for so long has gone. (Node counts once more if its own queue has moved meanwhile.) */
+  readonly idleMs: number
+  /** Called when it is cut off for that. */
+  readonly stalled: () => void
+}
+
+/** What an answer may cost while its client does not read it. */
+export interface Unread extends Patience {
+  /** Told how many bytes wait for the client, whole answers only. null: there is no room for them; else how to give it back. */
+  readonly hold: (bytes: number) => (() => void) | null
+}
+
 /** Bytes of body written. Throws only for headers that Node refuses to write. */
-export function writeWhole (response: ServerResponse, reply: WholeReply, closing: boolean): number {
+export function writeWhole (response: ServerResponse, reply: WholeReply, closing: boolean, unread: Unread): number {
   if (response.destroyed) return 0
   const { body } = reply
   const empty = !mayHaveBody(reply.status)
@@ -30,8 +42,8 @@ export function writeWhole (response: ServerResponse, reply: WholeReply, closing
   // Head and body then leave as one string in one write; any byte is a latin1 character.
   else if (body.length <= ONE_WRITE_BYTES_MAX) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
-  // An answer that nobody reads is not held for ever; most are with the kernel by now. Progress starts the time anew.
-  if (response.socket === null || response.socket.writableLength > 0) endStalled(response)
+  // Most are with the kernel by now.
+  if (response.socket === null || response.socket.writableLength > 0) holdUnread(response, unread)
   return empty ? 0 : body.length
 }
 
@@ -39,17 +51,21 @@ export function writeWhole (response: ServerResponse, reply: WholeReply, closing
 const ONE_WRITE_BYTES_MAX = 16 * 1024
 
 /** The answer is a stream, or comes before the request is whole. Bytes of body written. Rejects as {@link writeWhole} throws. */
-export async function writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean): Promise<number> {
+export async function writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean, unread: Unread): Promise<number> {
   const { body } = reply
   if (!Buffer.isBuffer(body)) {
-    if (reply.close || closing || !raw.complete) reply.headers.push('Connection', 'close')
-    return writeStream(response, reply, body)
+    if (reply.close || closing || !isRead(raw)) reply.headers.push('Connection', 'close')
+    return writeStream(response, reply, body, unread)
   }
   if (response.destroyed) return 0
   const empty = !mayHaveBody(reply.status)
   writeHead(response, reply, empty ? null : body, true)
-  endStalled(response)
-  await lingeringEnd(raw, response, body)
+  // To HEAD nothing else would send them before the rest is read.
+  response.flushHeaders()
+  if (!empty) response.write(body)
+  holdUnread(response, unread)
+  await restUnread(raw)
+  response.end()
   return empty ? 0 : body.length
 }
 
@@ -59,16 +75,36 @@ function writeHead (response: ServerResponse, { status, headers }: Reply, body: 
   response.writeHead(status, headers)
 }
 
-function endStalled (response: ServerResponse): void {
-  response.setTimeout(STALLED_MS, () => { response.destroy() })
+/** An answer that nobody reads is neither held for ever nor beyond what there is room for. Progress starts the time anew. */
+function holdUnread (response: ServerResponse, unread: Unread): void {
+  endStalled(response, unread)
+  const give = unread.hold(response.socket?.writableLength ?? response.writableLength)
+  if (give === null) response.destroy()
+  else response.once('close', give)
+}
+
+/** From now on a client that does not read has so long. */
+export function endStalled (response: ServerResponse, { idleMs, stalled }: Patience): void {
+  if (response.listenerCount('timeout') === 0) {
+    response.on('timeout', () => {
+      stalled()
+      response.destroy()
+    })
+  }
+  response.setTimeout(idleMs)
+}
+
+/** It has all the time: nothing waits for it. */
+export function leaveStalled (response: ServerResponse): void {
+  response.setTimeout(0)
 }
 
 /**
  * The request is answered before its body was read. Closing at once would reset the connection under a client that is
  * still writing, and it would never see the answer: so a bounded rest of the body is read and dropped first.
  */
-async function lingeringEnd (raw: IncomingMessage, response: ServerResponse, body: Buffer): Promise<void> {
-  response.write(body)
+export async function restUnread (raw: IncomingMessage): Promise<void> {
+  if (isRead(raw) || raw.destroyed) return
   await new Promise<void>(resolve => {
     let bytes = 0
     const timer = setTimeout(resolve, LINGER_MS)
@@ -78,10 +114,9 @@ async function lingeringEnd (raw: IncomingMessage, response: ServerResponse, bod
     raw.once('close', done)
     raw.resume()
   })
-  response.end()
 }
 
-async function writeStream (response: ServerResponse, reply: Reply, body: Exclude<Reply['body'], Buffer>): Promise<number> {
+async function writeStream (response: ServerResponse, reply: Reply, body: Exclude<Reply['body'], Buffer>, patience: Patience): Promise<number> {
   let bytes = 0
   const abandoned = new AbortController()
   response.once('close', () => abandoned.abort())
@@ -91,7 +126,7 @@ async function writeStream (response: ServerResponse, reply: Reply, body: Exclud
       bytes += chunk.length
       // The client has gone: the exchange runs to its end unread (E1).
       if (response.destroyed) continue
-      if (!response.write(chunk)) await drained(response, abandoned.signal)
+      if (!response.write(chunk)) await drained(response, abandoned.signal, patience)
     }
     response.end()
   } catch {
@@ -102,13 +137,14 @@ async function writeStream (response: ServerResponse, reply: Reply, body: Exclud
   return bytes
 }
 
-async function drained (response: ServerResponse, abandoned: AbortSignal): Promise<void> {
-  const timer = setTimeout(() => response.destroy(), STALLED_MS)
+async function drained (response: ServerResponse, abandoned: AbortSignal, patience: Patience): Promise<void> {
+  // Node's own looks whether the client takes anything at all.
+  endStalled(response, patience)
   try {
     await once(response, 'drain', { signal: abandoned })
   } catch {
     // Gone, or stalled for too long: the loop above reads on without it.
   } finally {
-    clearTimeout(timer)
+    leaveStalled(response)
   }
 }

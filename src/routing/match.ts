@@ -7,10 +7,12 @@ import { rulesOfAll } from '../core/deciding.ts'
 import type { FieldRules } from '../core/deciding.ts'
 import { plainHost } from '../core/host.ts'
 import type { Route, RouteMatch } from '../core/policy.ts'
-import { hostName, parseTarget, readingsOf, segmentsOf } from './target.ts'
+import { SAFE_METHODS } from '../core/method-override.ts'
+import { hostInPath, hostName, parseTarget, readingsOf, segmentsOf } from './target.ts'
 
 export type Match =
-  | { readonly kind: 'route', readonly route: Route }
+  /** `alike`: guarded for a reading of it that some servers have, or for a host that it does not name; as it stands it meets another route, or none. */
+  | { readonly kind: 'route', readonly route: Route, readonly alike: boolean }
   /** No route: 404. */
   | { readonly kind: 'none' }
   /** A target that cannot be compared safely: 400, with one sentence for the client. */
@@ -35,7 +37,7 @@ export function compileRoutes (routes: readonly Route[]): Matcher {
   return {
     rulesFor: ({ upstream }) => rules.get(upstream.name) ?? rulesOfAll([]),
     match: (method, target, host, overriding = []) => {
-      if (overriding.length > 0) return match(compiled, [method, ...new Set(overriding.map((other) => named.has(other) ? other : UNNAMED))], target, host)
+      if (overriding.length > 0) return match(compiled, [method, ...new Set(overriding.map((other) => named.has(other) || SAFE_METHODS.has(other) ? other : UNNAMED))], target, host)
       if (target.length > KNOWN_CHARS_MAX || (host !== null && host.length > KNOWN_CHARS_MAX)) return match(compiled, [method], target, host)
       // A line end is in none of the three (RFC 9112 3, RFC 9110 5.5).
       const asked = host === null ? `${method}\n${target}` : `${method}\n${target}\n${host}`
@@ -63,44 +65,59 @@ function match (compiled: readonly Compiled[], methods: readonly string[], targe
   if (parsed.kind === 'refused') return parsed
   if (parsed.kind === 'asterisk') return { kind: 'none' }
   // RFC 9112 3.2.2 lets the target win over Host; hops differ, so both must say the same, the port included.
-  const own = host === null ? null : hostName(host)
   if (parsed.host !== null && host !== null && plainHost(parsed.host) !== plainHost(host)) return { kind: 'refused', detail: 'The request names two hosts.' }
   const readings = readingsOf(parsed.path)
   if (readings.kind === 'refused') return readings
-  const asked = own ?? (parsed.host === null ? null : hostName(parsed.host))
-  const met = mostGuarded(methods.map((each) => firstGuarded(compiled, { method: each, host: asked }, readings.paths)))
-  return met === null ? { kind: 'none' } : { kind: 'route', route: met.route }
+  const asked = hostName(host ?? parsed.host ?? '')
+  const met = mostGuarded(methods.map((each) => firstGuarded(compiled, { method: each, host: asked, hostInPath: hostInPath(parsed.path) }, readings.paths)))
+  return met === null ? { kind: 'none' } : { kind: 'route', route: met.one.route, alike: met.alike }
 }
 
 /**
  * Its own method decides, unless an overriding one leads to a guarded route that stands before, or its own to none that
  * guards. An override never takes a guard away, and never opens what the method alone does not reach.
  */
-function mostGuarded ([own = null, ...others]: ReadonlyArray<Compiled | null>): Compiled | null {
-  return others.reduce((met, other) => other !== null && isGuarded(other) && (met === null || !isGuarded(met) || other.place < met.place) ? other : met, own)
+function mostGuarded ([own = null, ...others]: ReadonlyArray<Met | null>): Met | null {
+  return others.reduce((met, other) => other !== null && isGuarded(other.one) && (met === null || !isGuarded(met.one) || other.one.place < met.one.place) ? other : met, own)
 }
+
+interface Met { readonly one: Compiled, readonly alike: boolean }
 
 function isGuarded ({ route }: Compiled): boolean {
   return route.idempotency !== null
 }
 
-interface AskedOf { readonly method: string, readonly host: string | null }
+interface AskedOf {
+  readonly method: string
+  /** '': it names none. */
+  readonly host: string
+  /** The same: of a path that some take for more than one. */
+  readonly hostInPath: string
+}
 
 /**
  * The raw path decides, unless it decides against guarding: then the first other reading that meets a guarded route
  * does. So an exception from a guarded path holds only for requests that every server reads as the exception, or for the
- * one spelling that an exact literal names.
+ * one spelling that an exact literal names. What names no host may be for any: servers have one by default.
+ * Safe methods are never guarded.
  */
-function firstGuarded (compiled: readonly Compiled[], asked: AskedOf, paths: readonly string[]): Compiled | null {
+function firstGuarded (compiled: readonly Compiled[], asked: AskedOf, paths: readonly string[]): Met | null {
   const [raw = '', ...others] = paths
   const plain = firstOf(compiled, asked, raw, false)
-  if (plain === null || (!isGuarded(plain) && !isOneSpelling(plain.pattern))) {
-    for (const path of others) {
-      const other = firstOf(compiled, asked, path, true)
-      if (other !== null && isGuarded(other)) return other
+  const own = plain === null ? null : { one: plain, alike: false }
+  if (SAFE_METHODS.has(asked.method) || (plain !== null && (isGuarded(plain) || isOneSpelling(plain.pattern)))) return own
+  for (const host of asked.host === '' ? hostsOf(compiled) : new Set([asked.host, ...(asked.hostInPath === '' ? [] : [asked.hostInPath])])) {
+    for (const path of host === asked.host ? others : paths) {
+      const other = firstOf(compiled, { ...asked, host }, path, path !== raw)
+      if (other !== null && isGuarded(other)) return { one: other, alike: true }
     }
   }
-  return plain
+  return own
+}
+
+/** Each that a route names, after none. */
+function hostsOf (compiled: readonly Compiled[]): ReadonlySet<string> {
+  return new Set(['', ...compiled.flatMap(({ host }) => host ?? [])])
 }
 
 /** `exact` routes are compared with the raw path alone; in other readings they do not exist. */

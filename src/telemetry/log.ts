@@ -78,6 +78,7 @@ function requestText (line: RequestLine, base: string): string {
     `,"requestId":${quoted(line.requestId)},"route":${quoted(line.route)},"method":${quoted(line.method)},"outcome":"${line.outcome}"` +
     `,"status":${line.status},"ms":${hundredths(line.ms)},"responseBytes":${line.responseBytes}` +
     (line.record === undefined ? '' : `,"record":"${line.record}"`) +
+    (line.alike === true ? ',"alike":true' : '') +
     (line.keyFrom === undefined ? '' : `,"keyFrom":${JSON.stringify(line.keyFrom)}`) +
     (line.attempt === undefined ? '' : `,"attempt":${line.attempt}`) +
     timed('bodyMs', line.bodyMs) + timed('claimMs', line.claimMs) + timed('upstreamMs', line.upstreamMs) + timed('settleMs', line.settleMs) + timed('waitMs', line.waitMs) +

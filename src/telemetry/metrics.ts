@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { Aggregator } from 'prom-client'
-import type { Meter } from '../ports.ts'
+import type { HeldKind, Meter } from '../ports.ts'
 import { VERSION } from '../version.ts'
 import { exposition } from './aggregate.ts'
 import type { Exposition, Series, Snapshot } from './aggregate.ts'
@@ -78,7 +78,7 @@ const LATER_MAX = 256
  * What every request tells is put aside and counted in a row, before anybody looks: in the middle of a request the library
  * is cold in every cache and costs several times as much.
  */
-function countedLater (meter: Meter): { readonly meter: Meter, readonly count: () => void } {
+function countedLater ({ readHeld, ...meter }: Meter & { readonly readHeld: () => void }): { readonly meter: Meter, readonly count: () => void } {
   const requests: Array<Parameters<Meter['request']>> = []
   const sendings: Array<Parameters<Meter['upstream']>> = []
   const operations: Array<Parameters<Meter['store']>> = []
@@ -86,6 +86,7 @@ function countedLater (meter: Meter): { readonly meter: Meter, readonly count: (
     for (const request of requests.splice(0)) meter.request(...request)
     for (const sending of sendings.splice(0)) meter.upstream(...sending)
     for (const operation of operations.splice(0)) meter.store(...operation)
+    readHeld()
   }
   const aside = <Told>(list: Told[], told: Told): void => {
     if (list.push(told) >= LATER_MAX) count()
@@ -126,20 +127,29 @@ async function seriesOf (registry: Registry): Promise<Series> {
   return await registry.getMetricsAsJSON() as unknown as Series
 }
 
-type RequestMeter = Pick<Meter, 'request' | 'guarded' | 'keyless' | 'ignored' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed'>
+type RequestMeter = Pick<Meter, 'request' | 'guarded' | 'keyless' | 'ignored' | 'alike' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed' | 'idled' | 'holds'>
 
-function requestMeter (registry: Registry): RequestMeter {
+function requestMeter (registry: Registry): RequestMeter & { readonly readHeld: () => void } {
+  const reads = new Map<Gauge, () => number>()
   const { counter, gauge, histogram } = declare(registry)
   const requests = counter('onceway_requests_total', 'Guarded requests, by what became of them.', ['route', 'outcome'])
   const seconds = histogram('onceway_request_duration_seconds', 'Guarded requests, from the whole head to the end of the answer.', ['route'], REQUEST_BUCKETS)
   const keyless = counter('onceway_keyless_requests_total', 'Requests on a guarded route that carried no key and passed through.', ['route'])
+  const alike = counter('onceway_alike_requests_total', 'Requests that meet a guarded route only as some servers read their path, or for a host that they do not name.', ['route'])
   const ignored = counter('onceway_ignored_requests_total', 'Unsafe requests that carried a key and met no policy: a hole in the routes.', [])
   const passed = counter('onceway_passed_requests_total', 'Requests on a guarded route that its preset lets pass: handshakes and confirmations (control-message), several events in one (batch).', ['route', 'preset', 'why'])
   const upstream = histogram('onceway_upstream_duration_seconds', 'One sending to the upstream, by its result.', ['route', 'result'], REQUEST_BUCKETS)
   const executions = gauge('onceway_executions', 'Executions under way in this process.')
   const waiters = gauge('onceway_waiters', 'Client connections that wait for an execution.')
   const splits = counter('onceway_scope_splits_total', 'The same route, key and fingerprint under another scope: perhaps a retry whose credential was renewed.', ['route'])
-  const shed = counter('onceway_shed_total', 'Requests (eventLoopDelay) and connections (connections) turned away at a limit before anything was claimed.', ['limit'])
+  const shed = counter('onceway_shed_total', 'Requests and connections turned away at a limit before anything was claimed, or cut because there was no room for what they do not read; by: the limit itself (full), or the share of it that one caller or one peer may have.', ['limit', 'by'])
+  const idled = counter('onceway_idle_closed_total', 'What was ended because somebody did not go on in time: a client with its request (request) or with reading its answer (answer), an upstream of what passes through (upstream), both ends of a tunnel (tunnel).', ['direction'])
+  const held: Readonly<Record<HeldKind, Gauge>> = {
+    connections: gauge('onceway_connections', 'Client connections, idle ones and tunnels too.'),
+    tunnels: gauge('onceway_tunnels', 'Upgraded connections (WebSockets).'),
+    passing: gauge('onceway_passing', 'Requests and tunnels that pass through, each with a connection to an upstream.'),
+    bufferedBytes: gauge('onceway_buffered_bytes', 'Bytes of bodies in memory: limits.bufferedBytes.')
+  }
   return {
     request: (route, outcome, ms) => {
       requests.inc({ route, outcome })
@@ -148,12 +158,16 @@ function requestMeter (registry: Registry): RequestMeter {
     guarded: (routes) => { for (const route of routes) splits.inc({ route }, 0) },
     keyless: (route) => { keyless.inc({ route }) },
     ignored: () => { ignored.inc() },
+    alike: (route) => { alike.inc({ route }) },
     passed: (route, preset, why) => { passed.inc({ route, preset, why }) },
     upstream: (route, result, ms) => { upstream.observe({ route, result }, ms / MS_PER_SECOND) },
     executions: (delta) => { executions.inc(delta) },
     waiters: (delta) => { waiters.inc(delta) },
     scopeSplit: (route) => { splits.inc({ route }) },
-    shed: (limit) => { shed.inc({ limit }) }
+    shed: (limit, by) => { shed.inc({ limit, by }) },
+    idled: (direction) => { idled.inc({ direction }) },
+    holds: (what, read) => { reads.set(held[what], read) },
+    readHeld: () => { for (const [each, read] of reads) each.set(read()) }
   }
 }
 

@@ -6,11 +6,15 @@ import type { Dispatcher } from 'undici'
 
 /** Unread bytes at which the upstream is asked to wait. */
 const UNREAD_BYTES_MAX = 256 * 1024
+/** As much as one read of a socket: what was gathered is given away as what comes behind it is. */
+const PIECE_BYTES = 64 * 1024
 
 type Waiting = PromiseWithResolvers<IteratorResult<Buffer, undefined>>
 
 export class AnswerStream implements AsyncIterable<Buffer> {
   readonly #controller: Dispatcher.DispatchController
+  /** What came before it was known to be a stream; it is the first that is read. */
+  #gathered: Buffer
   #unread: Buffer[] = []
   #unreadBytes = 0
   #ended = false
@@ -20,9 +24,14 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   readonly #over = Promise.withResolvers<string | null>()
   /** How the upstream ended it, whether anybody read it or not: null, whole, else the code of its break. */
   readonly over = this.#over.promise
+  readonly #taken = Promise.withResolvers<undefined>()
+  /** What was gathered is held no more: it was read, or nobody wants it. */
+  readonly taken = this.#taken.promise
 
-  constructor (controller: Dispatcher.DispatchController) {
+  constructor (controller: Dispatcher.DispatchController, gathered: Buffer) {
     this.#controller = controller
+    this.#gathered = gathered
+    if (gathered.length === 0) this.#taken.resolve(undefined)
   }
 
   /** false: the reader is behind; pause until it has caught up. */
@@ -52,6 +61,8 @@ export class AnswerStream implements AsyncIterable<Buffer> {
 
   destroy (): void {
     this.#discarding = true
+    this.#gathered = Buffer.alloc(0)
+    this.#taken.resolve(undefined)
     this.#unread = []
     this.#unreadBytes = 0
     this.#controller.resume()
@@ -69,6 +80,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   }
 
   async #next (): Promise<IteratorResult<Buffer, undefined>> {
+    if (this.#gathered.length > 0) return { done: false, value: this.#takeGathered() }
     const chunk = this.#unread.shift()
     if (chunk !== undefined) {
       this.#unreadBytes -= chunk.length
@@ -79,6 +91,17 @@ export class AnswerStream implements AsyncIterable<Buffer> {
     if (this.#ended || this.#discarding) return { done: true, value: undefined }
     this.#waiting = Promise.withResolvers()
     return this.#waiting.promise
+  }
+
+  /** A copy: a piece that waits for its client would keep all of it in memory. */
+  #takeGathered (): Buffer {
+    const piece = Buffer.from(this.#gathered.subarray(0, PIECE_BYTES))
+    this.#gathered = this.#gathered.subarray(PIECE_BYTES)
+    if (this.#gathered.length === 0) {
+      this.#gathered = Buffer.alloc(0)
+      this.#taken.resolve(undefined)
+    }
+    return piece
   }
 
   #hand (waiting: Waiting, chunk: Buffer): void {

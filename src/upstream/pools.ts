@@ -1,42 +1,57 @@
 /**
- * The connections to the upstreams: one pool for every upstream of the configuration. A reload may name others: a pool
+ * The connections to the upstreams: for every upstream of the configuration a pool, and the places in it. A reload may name others: a pool
  * that it no longer names lives for as long as an exchange uses it, and a request that was let in before the reload still
  * gets one with the settings it came under. Never cuts an exchange off; that is `close`, at the end of the process.
  */
 import { buildConnector, Pool } from 'undici'
 import type { UpstreamPolicy } from '../core/policy.ts'
+import { Places } from './places.ts'
 
-interface Entry { readonly pool: Pool, users: number }
+interface Entry { readonly pool: Pool, readonly places: Places, readonly max: number, users: number }
 
 /** A pool in use. `done` is called once, when the exchange is over. */
-export interface PoolUse { readonly pool: Pool, readonly done: () => void }
+export interface PoolUse { readonly pool: Pool, readonly places: Places, readonly done: () => void }
+
+/** How many connections an upstream may have. */
+export type ConnectionsOf = (upstream: UpstreamPolicy) => number
 
 export class Pools {
   readonly #entries = new Map<string, Entry>()
+  readonly #connectionsOf: ConnectionsOf
+  /** Asked with every request. */
+  readonly #nameOfPolicy = new WeakMap<UpstreamPolicy, string>()
   #named: ReadonlySet<string>
+  #share: number
   #closed = false
 
-  constructor (upstreams: readonly UpstreamPolicy[]) {
-    this.#named = new Set(upstreams.map(nameOf))
+  constructor (upstreams: readonly UpstreamPolicy[], share: number, connectionsOf: ConnectionsOf) {
+    this.#connectionsOf = connectionsOf
+    this.#share = share
+    this.#named = new Set(upstreams.map(upstream => this.#nameOf(upstream)))
   }
 
   /** How many there are; for tests. */
   get size (): number { return this.#entries.size }
+  /** Places that are taken, of all upstreams. */
+  get taken (): number { return Array.from(this.#entries.values()).reduce((sum, { places }) => sum + places.taken, 0) }
 
   /** From now on these are the configuration's. */
-  become (upstreams: readonly UpstreamPolicy[]): void {
-    this.#named = new Set(upstreams.map(nameOf))
+  become (upstreams: readonly UpstreamPolicy[], share: number): void {
+    this.#share = share
+    this.#named = new Set(upstreams.map(upstream => this.#nameOf(upstream)))
+    for (const { places, max } of this.#entries.values()) places.resize(max, share)
     for (const [name, entry] of Array.from(this.#entries)) this.#endIfUnused(name, entry)
   }
 
   /** null: the process is ending. */
   use (upstream: UpstreamPolicy): PoolUse | null {
     if (this.#closed) return null
-    const name = nameOf(upstream)
+    const name = this.#nameOf(upstream)
     const entry = this.#entries.get(name) ?? this.#open(name, upstream)
     entry.users++
     return {
       pool: entry.pool,
+      places: entry.places,
       done: () => {
         entry.users--
         this.#endIfUnused(name, entry)
@@ -50,9 +65,20 @@ export class Pools {
   }
 
   #open (name: string, upstream: UpstreamPolicy): Entry {
-    const entry = { pool: poolOf(upstream), users: 0 }
+    const max = this.#connectionsOf(upstream)
+    const entry = { pool: poolOf(upstream, max), places: new Places(max, this.#share), max, users: 0 }
     this.#entries.set(name, entry)
     return entry
+  }
+
+  /** Two upstreams may share an origin; and a reload may change what is settled when a pool is made. */
+  #nameOf (upstream: UpstreamPolicy): string {
+    const known = this.#nameOfPolicy.get(upstream)
+    if (known !== undefined) return known
+    const { name, origin, connectTimeoutMs, keepAliveMs } = upstream
+    const made = JSON.stringify([name, origin, this.#connectionsOf(upstream), connectTimeoutMs, keepAliveMs])
+    this.#nameOfPolicy.set(upstream, made)
+    return made
   }
 
   /** Every exchange ends by a time-out of its own, so nothing has to be bounded here; and a stream may last. */
@@ -64,17 +90,12 @@ export class Pools {
   }
 }
 
-/** Two upstreams may share an origin; and a reload may change what is settled when a pool is made. */
-function nameOf ({ name, origin, connectionsMax, connectTimeoutMs, keepAliveMs }: UpstreamPolicy): string {
-  return JSON.stringify([name, origin, connectionsMax, connectTimeoutMs, keepAliveMs])
-}
-
 /** undici knows no zero; where nothing is kept alive the exchange closes its connection itself (sender.ts). */
 const KEEP_ALIVE_MS_MIN = 1
 
-function poolOf (upstream: UpstreamPolicy): Pool {
+function poolOf (upstream: UpstreamPolicy, connections: number): Pool {
   return new Pool(upstream.origin, {
-    connections: upstream.connectionsMax,
+    connections,
     pipelining: 1,
     allowH2: false,
     connect: connector(upstream.connectTimeoutMs),

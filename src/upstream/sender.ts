@@ -8,17 +8,18 @@
  */
 import type { Dispatcher } from 'undici'
 import type { RawHeaders } from '../core/record.ts'
-import { headerLines, headerValue } from '../core/headers.ts'
+import { headerValue } from '../core/headers.ts'
+import { NOBODY } from '../core/limit.ts'
+import { originForm } from '../core/lines.ts'
 import type { UpstreamPolicy } from '../core/policy.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../ports.ts'
 import { Gathering } from '../core/gathering.ts'
+import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-head.ts'
 import { AnswerStream } from './answer-stream.ts'
 import { Pools } from './pools.ts'
 
 /** Answers that are never buffered, whatever their size: they may never end. */
 const STREAMING_TYPES = ['text/event-stream', 'application/x-ndjson', 'application/grpc', 'multipart/x-mixed-replace']
-const STATUS_MIN = 200
-const STATUS_MAX = 599
 /** Between two looks at an answer that is just coming in: more than a round trip within a data centre. */
 const LOOK_EVERY_MS = 20
 /** A second: an answer that filled the socket while the process stood still is whole by then, and one that only trickles is late. */
@@ -27,26 +28,42 @@ const LOOKS_MAX = 50
 export class UndiciUpstream implements Upstream {
   readonly #pools: Pools
 
-  constructor (upstreams: readonly UpstreamPolicy[]) {
-    this.#pools = new Pools(upstreams)
+  /** `share`: of an upstream's connections, for one caller or peer while nobody else has any (core/limit.ts). */
+  constructor (upstreams: readonly UpstreamPolicy[], share = 1) {
+    this.#pools = new Pools(upstreams, share, ({ connectionsMax }) => connectionsMax)
   }
 
   /** How many pools there are; for tests. */
   get pools (): number { return this.#pools.size }
 
   /** A reload. What is under way, and what was let in before, keeps the settings that it came under. */
-  become (upstreams: readonly UpstreamPolicy[]): void {
-    this.#pools.become(upstreams)
+  become (upstreams: readonly UpstreamPolicy[], share = 1): void {
+    this.#pools.become(upstreams, share)
   }
 
   send (request: UpstreamRequest, maySend: () => boolean): Sending {
     const use = this.#pools.use(request.upstream)
     if (use === null) return { result: Promise.resolve({ kind: 'unsent', code: 'CLOSED' }), cancel: () => {} }
-    const exchange = new Exchange(request, maySend, use.done)
+    const { holder = NOBODY } = request
+    const exchange = new Exchange(request, maySend, () => {
+      use.places.leave(holder)
+      use.done()
+    })
+    const stopWaiting = use.places.enter(holder, () => { this.#dispatch(use.pool, request, exchange) })
+    return {
+      result: exchange.result.promise,
+      cancel: (code, timedOut) => {
+        exchange.cancel(code, timedOut)
+        if (stopWaiting()) use.done()
+      }
+    }
+  }
+
+  #dispatch (pool: Dispatcher, request: UpstreamRequest, exchange: Exchange): void {
     try {
-      use.pool.dispatch({
+      pool.dispatch({
         method: request.method as Dispatcher.HttpMethod,
-        path: request.target,
+        path: originForm(request.target),
         headers: request.headers as string[],
         body: request.body,
         // The execution's own timer is the hard limit; these only catch what it cannot see.
@@ -58,7 +75,6 @@ export class UndiciUpstream implements Upstream {
     } catch (error) {
       exchange.onResponseError(null, error as Error)
     }
-    return { result: exchange.result.promise, cancel: (code, timedOut) => exchange.cancel(code, timedOut) }
   }
 
   async close (): Promise<void> {
@@ -136,14 +152,19 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart (controller: Dispatcher.DispatchController, status: number): void {
-    // Informational answers are the hop's affair; ours was no request for one.
-    if (status < STATUS_MIN) return
+    const headers = rawHeadersOf(controller)
+    const fault = faultOf(status, headers)
+    if (fault === null && status < STATUS_MIN) return this.#request.informed?.(status, headers)
     this.#heard++
     this.#status = status
-    this.#headers = latin1(rawHeadersOf(controller))
-    const fault = faultOf(status, this.#headers)
+    this.#headers = headers
     if (fault !== null) {
       controller.abort(new Error(fault))
+      return
+    }
+    if (endsAtHead(status, headers)) {
+      this.onResponseEnd()
+      controller.abort(new Error('ENDED'))
       return
     }
     if (this.#declaredTooLarge() || streams(this.#headers)) this.#beginStream(controller)
@@ -190,51 +211,13 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   /** The head is given away before the rest is read: whoever settles it first may then read on. */
   #beginStream (controller: Dispatcher.DispatchController): void {
-    const stream = new AnswerStream(controller)
-    if (this.#body.length > 0) stream.push(this.#body.whole())
+    const stream = new AnswerStream(controller, this.#body.give())
     this.#stream = stream
-    this.result.resolve({ kind: 'stream', status: this.#status ?? 0, headers: this.#headers, body: stream, over: stream.over })
+    this.result.resolve({ kind: 'stream', status: this.#status ?? 0, headers: this.#headers, body: stream, taken: stream.taken, over: stream.over })
   }
 }
 
 function streams (headers: RawHeaders): boolean {
   const type = headerValue(headers, 'content-type')?.toLowerCase() ?? ''
   return STREAMING_TYPES.some(streaming => type.startsWith(streaming))
-}
-
-/** Why this head is no answer that could be passed on as whole; null: it is one. */
-function faultOf (status: number, headers: RawHeaders): string | null {
-  if (status > STATUS_MAX) return 'BAD_STATUS'
-  if (!headers.every(isFieldText)) return 'BAD_HEADER'
-  // All lines of it: undici takes off `chunked` and nothing else, and the rest would be kept under a framing that is gone.
-  const codings = headerLines(headers, 'transfer-encoding')
-  return codings.length === 0 || codings.join().trim().toLowerCase() === 'chunked' ? null : 'BAD_CODING'
-}
-
-/** What may stand in a field of ours too (RFC 9110 5.5); an answer with anything else is not passed on as if whole. */
-function isFieldText (text: string): boolean {
-  return !NOT_FIELD_TEXT.test(text)
-}
-
-// eslint-disable-next-line no-control-regex -- control characters are what it looks for
-const NOT_FIELD_TEXT = /[\x00-\x08\x0a-\x1f\x7f]/
-const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_HEADER', 'BAD_CODING', 'SENT_ALREADY'])
-
-/** undici's types leave the raw list out; it is set before onResponseStart. */
-function rawHeadersOf (controller: Dispatcher.DispatchController): readonly Buffer[] {
-  return (controller as Dispatcher.DispatchController & { readonly rawHeaders: readonly Buffer[] | null }).rawHeaders ?? []
-}
-
-function latin1 (raw: readonly Buffer[]): string[] {
-  return raw.map(bytes => bytes.toString('latin1'))
-}
-
-/** undici's own, about an answer that it did not think of: a status below 100. */
-const ASSERTED = 'ERR_ASSERTION'
-
-/** Parser errors have no code (measured with undici 7.30.2). */
-function codeOf (error: Error): string {
-  const { code } = error as Error & { readonly code?: unknown }
-  if (typeof code === 'string' && code !== ASSERTED) return code
-  return OWN_FAULTS.has(error.message) ? error.message : 'BAD_ANSWER'
 }

@@ -58,7 +58,8 @@ export async function startPrimary (config: Config, { size, instance, announce }
     alive: () => gateway.crew.hands.length > 0,
     metrics: { expose: gateway.expose },
     log,
-    get mode () { return gateway.config.admin.readiness }
+    get mode () { return gateway.config.admin.readiness },
+    get hosts () { return gateway.config.admin.hosts }
   })
   const adminUrl = await listen(admin, config.admin, 'admin')
   for (const remark of config.remarks) log.warn({ file: config.file }, remark)

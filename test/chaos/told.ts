@@ -28,7 +28,7 @@ export function toldBy (answer: WireAnswer): Told | string {
   }
 }
 
-const UNSENT: ReadonlySet<string> = new Set(['upstream-unreachable', 'store-unavailable', 'overloaded', 'draining', 'bad-request', 'request-timeout', 'too-many-in-flight'])
+const UNSENT: ReadonlySet<string> = new Set(['upstream-unreachable', 'store-unavailable', 'overloaded', 'draining', 'bad-request', 'request-timeout', 'too-many-in-flight', 'too-many-records'])
 const KINDS: Readonly<Record<string, ToldKind>> = { 'in-flight': 'in-flight', 'key-reused': 'mismatch', 'outcome-unknown': 'unknown', 'upstream-failed': 'unknown', 'upstream-timeout': 'unknown', 'answer-not-kept': 'tombstone' }
 
 function toldByProblem (code: string, { status }: WireAnswer): Told | string {

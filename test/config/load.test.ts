@@ -168,6 +168,8 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     retentionMs: 86_400_000,
     unknownRetentionMs: 2_592_000_000,
     leaseMs: 15_000,
+    recordsPerCaller: null,
+    recordsPerPeer: null,
     onMismatch: { action: 'reject', status: 422 },
     onRelease: { action: 'pass', status: 503 },
     onStoreDown: 'reject',

@@ -77,9 +77,9 @@ test('what Connection lists is removed, unless something was decided by it', () 
 })
 
 test('Proxy-Authorization goes on, and nothing else of a connection does', () => {
-  const came = Object.fromEntries([...HOP_BY_HOP].map(name => [name, 'v']))
-  assert.deepEqual(guardedRequestHeaders(Object.entries(came).flat(), { ...add, rules: rulesOf(apiPolicy()) }).filter((_, at, all) => all[at + 1] === 'v'), ['proxy-authorization'])
-  assert.equal(passthroughRequestHeaders(came, add)['proxy-authorization'], 'v')
+  const came = [...HOP_BY_HOP].flatMap(name => [name, 'v'])
+  assert.deepEqual(guardedRequestHeaders(came, { ...add, rules: rulesOf(apiPolicy()) }).filter((_, at, all) => all[at + 1] === 'v'), ['proxy-authorization'])
+  assert.deepEqual(passthroughRequestHeaders(came, { ...add, contentLength: null }).filter((_, at, all) => all[at + 1] === 'v'), ['proxy-authorization'])
 })
 
 test('a request that is decided by what its upstream would read otherwise is refused without a word of the value', () => {

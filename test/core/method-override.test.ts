@@ -16,6 +16,7 @@ test('an overriding method is found in the query, however a server may read its 
   for (const query of ['_method=PATCH', 'a=1&_method=patch', '%5Fmethod=PATCH', '_meth%6Fd=%50ATCH', '_METHOD=PATCH', '.method=PATCH', 'a=1;_method=PATCH', '_method=+patch', '+_method=patch', '_method[]=PATCH', '%00=1&_method=PATCH']) assert.deepEqual(of([], `/a?${query}`), ['PATCH'], query)
   assert.deepEqual(of(['X-HTTP-Method', 'PUT'], 'http://h/a?_method=PATCH&_method=DELETE'), ['PUT', 'PATCH', 'DELETE'])
   for (const query of ['', 'method=PATCH', '_methods=PATCH', 'a=_method=PATCH', '__method=PATCH', '_method', '_method=', '_=1', 'x_method=PATCH']) assert.deepEqual(of([], `/a?${query}`), [], query)
+  assert.deepEqual(of([], '/a?_method=PATCH#x'), ['PATCH#X', 'PATCH'])
   assert.deepEqual(of([], '/_method=PATCH'), [])
 })
 

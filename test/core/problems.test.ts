@@ -71,6 +71,7 @@ test('the statuses are those of the contract', () => {
     'store-unavailable': [503, 503],
     overloaded: [503, 503],
     'too-many-in-flight': [429, 503],
+    'too-many-records': [429, 503],
     draining: [503, 503],
     'no-route': [404, 404],
     'no-message': [404, 404],
@@ -91,7 +92,7 @@ test('status, detail, Retry-After and members are the caller\'s to give; standar
 
 test('hints say which problems are worth a retry', () => {
   const retryable = codes.filter((code) => headerValue(problem(code, { ...context, hints: true }).headers, 'stripe-should-retry') === 'true').sort()
-  assert.deepEqual(retryable, ['draining', 'in-flight', 'overloaded', 'request-timeout', 'scope-unavailable', 'store-unavailable', 'too-many-in-flight', 'upstream-unreachable'])
+  assert.deepEqual(retryable, ['draining', 'in-flight', 'overloaded', 'request-timeout', 'scope-unavailable', 'store-unavailable', 'too-many-in-flight', 'too-many-records', 'upstream-unreachable'])
   const { headers } = problem('in-flight', { ...context, hints: true, retryAfterSeconds: 2 })
   assert.deepEqual([headerValue(headers, 'retry-after-ms'), headerValue(headers, 'x-should-retry')], ['2000', 'true'])
   assert.equal(headerValue(problem('key-reused', { ...context, hints: true }).headers, 'x-should-retry'), 'false')

@@ -9,6 +9,7 @@ import { handle } from '../../src/gateway/handle.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { inboxRoutes } from '../../src/gateway/world.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
+import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -80,6 +81,7 @@ function gatewayOf (process: CrashingProcess): Gateway {
     inbox: process.inbox,
     wakes: NO_WAKES,
     registry: NO_REGISTRY,
+    counts: new MemoryCounts(() => 0),
     marks: new RouteMarks(() => 0, false),
     upstream: process.upstream,
     tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
@@ -89,7 +91,7 @@ function gatewayOf (process: CrashingProcess): Gateway {
     log: recordingLog(),
     deliveryLog: { note: () => {} },
     instance: process.name,
-    limits: { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 1024 * 1024 },
+    limits: { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 1024 * 1024 },
     claimWithinMs: 2_000,
     longestLeaseMs: LEASE_MS,
     probed: new Map(),

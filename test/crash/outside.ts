@@ -120,7 +120,7 @@ export class SimulatedUpstream implements Upstream {
     this.#timeline.after(behaviour.afterMs, () => {
       if (behaviour.kind === 'break') return tell({ kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
       this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: meansOf(behaviour) })
-      if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]), over: Promise.resolve(null) })
+      if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]), taken: Promise.resolve(), over: Promise.resolve(null) })
       if (behaviour.kind === 'page') return tell({ kind: 'answer', answer: { status: behaviour.page.status, headers: behaviour.page.headers, body: Buffer.from(behaviour.page.body) } })
       const answer: Answer = { status: behaviour.status, headers, body }
       this.answers.set(execution, answer)
@@ -171,9 +171,11 @@ export function requestOf (client: Omit<Client, 'gateway'>, route: GuardedRoute,
     rawHeaders: headersOf(client),
     clientCertificate: null,
     forwarded: { for: '127.0.0.1', proto: 'http', host: hostOf(client), trusted: false },
+    peer: null,
+    informed: () => {},
     requestId: call,
     steps: {},
-    readBody: async (bytesMax, reserve) => body.length <= bytesMax && reserve(body.length) ? { kind: 'body', body, heldBytes: body.length } : { kind: 'too-large' },
+    readBody: async (bytesMax, { take }) => body.length <= bytesMax && take(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
     gone: async () => gone
   }
 }

@@ -14,6 +14,7 @@ import { Gateway } from '../../src/gateway/gateway.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
+import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { NO_REGISTRY } from '../../src/store/no-registry.ts'
@@ -160,6 +161,7 @@ class Simulation {
       inbox: new MemoryInbox({ nowMs: () => 0 }),
       wakes: NO_WAKES,
       registry: NO_REGISTRY,
+      counts: new MemoryCounts(() => 0),
       marks: new RouteMarks(() => 0, false),
       upstream: process.upstream,
       tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
@@ -169,7 +171,7 @@ class Simulation {
       log: { ...log, error: (fields, message) => { if (message === 'background work failed') this.#trouble.push(`${name}: ${JSON.stringify(fields)}`) } },
       deliveryLog: { note: () => {} },
       instance: name,
-      limits: { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 32 * 1024 * 1024 },
+      limits: { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 32 * 1024 * 1024 },
       claimWithinMs: CLAIM_WITHIN_MS,
       longestLeaseMs: LEASE_MS,
       probed: new Map(),

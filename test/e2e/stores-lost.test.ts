@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { Redis } from 'ioredis'
+import { Client } from 'pg'
 import { call } from '../harness/call.ts'
 import type { Called } from '../harness/call.ts'
 import { needs } from '../harness/needs.ts'
+import { query } from '../harness/postgres.ts'
 import { startProcess } from '../harness/process-gateway.ts'
 import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { CREATED, startWitness } from '../harness/witness.ts'
@@ -135,7 +137,44 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     assert.equal((await ask(gateway, 'early')).status, 201)
     assert.equal(witness.seen.length, 1)
   })
+
+  // A commit that no standby acknowledged, between the first sign of life and the reading of the schemes, was the end of a start.
+  test('a gateway whose database opens, and then does not say by which scheme ids are made, starts and serves when it does', async t => {
+    const witness = await startWitness()
+    t.after(() => witness.close())
+    const database = await servers.postgres.createDatabase('scheme-unread')
+    const config = configOf({ database, redis: servers.redis.url, upstream: witness.url })
+    const earlier = await startProcess(t, { config })
+    await until(async () => (await readiness(earlier)).status === 200)
+    earlier.signal('SIGTERM')
+    await earlier.exited
+    const [gateways, schemes] = [await lockOf(database, 'gateways'), new Client({ connectionString: database })]
+    t.after(() => schemes.end())
+    await schemes.connect()
+    const starting = startProcess(t, { config })
+    await until(async () => (await query(database, 'select 1 from pg_locks l join pg_class c on c.oid = l.relation where not l.granted and c.relname = \'gateways\'')).length > 0)
+    await lock(schemes, 'schemes')
+    await gateways.end()
+    const gateway = await starting
+    await schemes.query('rollback')
+    await until(async () => (await readiness(gateway)).status === 200)
+    assert.equal((await ask(gateway, 'after')).status, 201)
+    assert.equal(witness.seen.length, 1)
+  })
 })
+
+async function lockOf (database: string, table: string): Promise<Client> {
+  const client = new Client({ connectionString: database })
+  await client.connect()
+  await lock(client, table)
+  return client
+}
+
+/** Held until the client's transaction, or its connection, ends. */
+async function lock (client: Client, table: string): Promise<void> {
+  await client.query('begin')
+  await client.query(`lock table onceway.${table} in access exclusive mode`)
+}
 
 /** Polls: what is waited for happens inside another process. The test's own time-out is the bound. */
 async function until (is: () => Promise<boolean>): Promise<void> {

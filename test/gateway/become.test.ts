@@ -5,7 +5,7 @@ import { startGuarded } from '../harness/gateway.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 import { slow } from '../harness/slow.ts'
 
-const LIMITS = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1000, unsettledBytes: 1000, recentBytes: 1024 * 1024 }
+const LIMITS = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1000, unsettledBytes: 1000, recentBytes: 1024 * 1024 }
 const LEASE_MS = 10_000
 
 test('smaller bounds refuse what comes next and take nothing from what is held; larger ones count at once', async t => {

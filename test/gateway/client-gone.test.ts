@@ -9,13 +9,13 @@ import { slow } from '../harness/slow.ts'
 
 test('a client that goes in mid-flight cancels nothing, and its retry replays', async t => {
   const { answer, open } = slow()
-  const { ask, witness, gateway, connections } = await startGuarded(t, { answer })
+  const { ask, witness, gateway, held } = await startGuarded(t, { answer })
   const leaving = new AbortController()
   const first = ask('k', { signal: leaving.signal })
   await witness.reached(1)
   leaving.abort()
   await assert.rejects(first)
-  await eventually(async () => await connections() === 0, 'the gateway has noticed')
+  await eventually(() => held().connections === 0, 'the gateway has noticed')
   open()
   await eventually(() => gateway.executions.size === 0, 'the execution has ended')
   const retry = await ask('k')

@@ -76,7 +76,7 @@ test('while commits hang for longer than a lease nobody takes what the living ha
 
 test('a silence that is not noticed is shorter than the shortest lease, whatever the longest is', () => {
   const clock = new ManualClock()
-  const limits = { executions: 1, waiters: 1, inFlightPerScope: 0, bufferedBytes: 1, unsettledBytes: 1, recentBytes: 0 }
+  const limits = { share: 1, executions: 1, waiters: 1, inFlightPerScope: 0, bufferedBytes: 1, unsettledBytes: 1, recentBytes: 0 }
   const { contact, heartbeatMs } = new Gateway({ clock, random: SYSTEM_RANDOM, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as World, 3_000)
   contact.kept()
   clock.stall(heartbeatMs * 2)

@@ -284,7 +284,7 @@ test('the store being away for longer than that, the mark is given up and its du
 
 test('limits.executions bounds events that are under way, duplicates that are forwarded among them', async t => {
   const { answer, letGo } = held()
-  const limits = { executions: 1, waiters: 10, bufferedBytes: 1_000_000, unsettledBytes: 1_000, recentBytes: 0, inFlightPerScope: 0 }
+  const limits = { share: 1, executions: 1, waiters: 10, bufferedBytes: 1_000_000, unsettledBytes: 1_000, recentBytes: 0, inFlightPerScope: 0 }
   const { ask, witness } = await startDrop(t, { answer, drop: { onDuplicate: 'flag' }, world: { limits } })
   const first = ask('e')
   await witness.reached(1)

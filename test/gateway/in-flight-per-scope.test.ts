@@ -11,7 +11,7 @@ import { slow } from '../harness/slow.ts'
 
 const ALICE = { headers: { Authorization: 'Bearer alice' } }
 const BOB = { headers: { Authorization: 'Bearer bob' } }
-const limits = (inFlightPerScope: number) => ({ executions: 100, waiters: 100, inFlightPerScope, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 })
+const limits = (inFlightPerScope: number) => ({ share: 1, executions: 100, waiters: 100, inFlightPerScope, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 })
 const start = async (t: TestContext, inFlightPerScope: number, options: GuardedOptions = {}): Promise<Guarded> => startGuarded(t, { ...options, world: { ...options.world, limits: limits(inFlightPerScope) } })
 
 test('a caller\'s request beyond the bound gets 429 before its body is read; others are served, and he is again when one has ended', async t => {
@@ -53,7 +53,7 @@ test('a client that leaves keeps his place until what he began has ended: leavin
   await world.witness.reached(1)
   leaving.abort()
   await assert.rejects(left)
-  await eventually(async () => await world.connections() === 0, 'the gateway knows that he has left')
+  await eventually(() => world.held().connections === 0, 'the gateway knows that he has left')
   assert.equal((await world.ask('two', ALICE)).status, 429)
   assert.equal(world.witness.seen.length, 1)
   open()

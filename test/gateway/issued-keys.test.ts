@@ -128,7 +128,7 @@ test('a body is read and forgotten, one that is too large gets 413, and a connec
   t.after(() => { agent.destroy() })
   for (const body of ['', '{"for":"anything"}', 'x'.repeat(16 * 1024)]) assert.equal((await world.issue({ ...ALICE, body, agent })).status, 201)
   assert.equal((await world.issue({ agent })).json.code, 'scope-missing')
-  assert.equal(await world.connections(), 1)
+  assert.equal(world.held().connections, 1)
   const refused = await world.issue({ ...ALICE, body: 'x'.repeat(16 * 1024 + 1), agent })
   assert.equal(refused.status, 413)
   assert.equal(refused.headers['connection'], 'close')
@@ -136,7 +136,7 @@ test('a body is read and forgotten, one that is too large gets 413, and a connec
 
 test('a body that does not come holds its connection no longer than any other', async t => {
   const clock = new ManualClock()
-  const world = await startIssuing(t, { world: { clock }, background: false, bodyTimeoutMs: 10_000 })
+  const world = await startIssuing(t, { world: { clock }, background: false, server: { requestBodyMs: 10_000 } })
   const pending = clock.pending
   const answer = callRaw(world.url, `POST ${ISSUED_KEYS_PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nContent-Length: 5\r\n\r\n`)
   await eventually(() => clock.pending > pending, 'the body is waited for')

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { request } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { test } from 'node:test'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty } from '../harness/faulty-store.ts'
-import { startGuarded } from '../harness/gateway.ts'
+import { guardedRoute, startGuarded } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 
-const LIMITS = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
+const LIMITS = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
 
 test('a duplicate beyond the limit of waiters gets 409 at once instead of waiting', async t => {
   const { answer, open } = slow()
@@ -68,6 +71,29 @@ test('an answer for which there is no room is streamed and leaves a tombstone', 
   assert.equal(first.headers['idempotency-stored'], 'false')
   assert.equal((await world.ask('k')).json.code, 'answer-not-kept')
   assert.equal(world.witness.seen.length, 1)
+})
+
+test('what was buffered of an answer before there was no room is held until its client has read it', async t => {
+  // More of it than sockets take of what nobody reads.
+  const bufferedBytes = 16 * 1024 * 1024
+  const large = Buffer.alloc(2 * bufferedBytes, 'x')
+  const world = await startGuarded(t, {
+    answer: (_seen, response) => { response.end(large) },
+    policy: { keep: { ...guardedRoute('').idempotency.keep, responseBytesMax: large.length } },
+    world: { limits: { ...LIMITS, bufferedBytes } }
+  })
+  const asking = request(`${world.url}/things`, { method: 'POST', headers: { 'Idempotency-Key': 'k' } })
+  asking.on('error', () => {})
+  asking.end()
+  const [reading] = await once(asking, 'response') as [IncomingMessage]
+  reading.pause()
+  const held = (): number => world.gateway.buffered.held
+  await eventually(() => world.gateway.executing.held === 0, 'it is settled, and nothing runs')
+  assert.ok(held() > bufferedBytes / 4, `${held()} bytes are in memory, and counted`)
+  let bytes = 0
+  for await (const chunk of reading as AsyncIterable<Buffer>) bytes += chunk.length
+  assert.equal(bytes, large.length)
+  await eventually(() => held() === 0, 'the room is free again')
 })
 
 test('a gateway that is draining refuses guarded requests with 503 and closes', async t => {

@@ -126,7 +126,7 @@ test('a message stays its sender\'s when the rules change, in either direction, 
 })
 
 test('a caller has its share of what is under way under the second rules too', async t => {
-  const limits = { executions: 100, waiters: 100, inFlightPerScope: 1, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
+  const limits = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 1, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
   const held = Promise.withResolvers<undefined>()
   const world = await startGuarded(t, { rules: 2, world: { limits }, upstream: { host: 'preserve' }, answer: async (_request, response) => { await held.promise; response.writeHead(201).end() } })
   const first = world.ask('one', { headers: { ...BEARER, Host: 'a.example' } })

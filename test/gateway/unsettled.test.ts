@@ -23,7 +23,7 @@ async function start (t: TestContext, unsettledBytes = 1_000_000, options: Guard
   const locks = new MemoryLocks({ nowMs: clock.wallMs })
   const meter = countingMeter()
   const log = recordingLog()
-  const limits = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_000_000, unsettledBytes, recentBytes: 1_000_000 }
+  const limits = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_000_000, unsettledBytes, recentBytes: 1_000_000 }
   const started = await startGuarded(t, { background: false, ...options, policy: { answerWithinMs: 60_000, ...options.policy }, world: { clock, records: records.store, locks, meter, log, limits } })
   return { ...started, clock, records, locks, meter, log }
 }

@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
-import { promisify } from 'node:util'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
 import type { IssuedKeysPolicy } from '../../src/core/issued-keys.ts'
 import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
 import type { Rules } from '../../src/core/rules.ts'
+import { counting } from '../../src/background/counting.ts'
 import { Deliverer } from '../../src/background/deliverer.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { inboxDepths } from '../../src/background/inbox-depths.ts'
@@ -19,16 +19,19 @@ import { Gateway } from '../../src/gateway/gateway.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import { PeerTrust } from '../../src/http/peer.ts'
+import type { ServerLimits } from '../../src/http/pressure.ts'
 import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
 import type { Log, Meter, RequestLog } from '../../src/ports.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
+import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
+import { UndiciPassThrough } from '../../src/upstream/passer.ts'
 import { UndiciUpstream } from '../../src/upstream/sender.ts'
 import { call } from './call.ts'
 import type { Called, CallOptions } from './call.ts'
@@ -54,7 +57,7 @@ export function countingMeter (): Meter & { readonly counts: Map<string, number>
 }
 
 export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = {}): UpstreamPolicy {
-  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, host: 'upstream', hops: { none: false, header: null }, requestHeaders: [], ...changes }
+  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, passThroughMax: 100, idleMs: 10_000, host: 'upstream', hops: { none: false, header: null }, requestHeaders: [], ...changes }
 }
 
 export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
@@ -76,6 +79,8 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     retentionMs: 3_600_000,
     unknownRetentionMs: 7_200_000,
     leaseMs: 15_000,
+    recordsPerCaller: null,
+    recordsPerPeer: null,
     onMismatch: { action: 'reject', status: 422 },
     onRelease: { action: 'pass', status: 503 },
     onStoreDown: 'reject',
@@ -95,12 +100,15 @@ export function guardedRoute (url: string, policy: Partial<IdempotencyPolicy> = 
   return { name: 'things', match: { path: '/*', methods: ['POST', 'PATCH'], host: null, exact: false }, upstream: upstreamPolicy(url, upstream), idempotency: apiPolicy(policy) }
 }
 
+/** Room enough for everything but a test of a bound. */
+export const SERVER_LIMITS: ServerLimits = { connections: 10_000, share: 1, eventLoopDelayMs: 0, requestBodyMs: 60_000, clientIdleMs: 30_000, tunnelIdleMs: 60_000 }
+
 export interface TestGateway {
   readonly url: string
   readonly gateway: Gateway
   readonly world: World
-  /** Clients' connections that the gateway's side still holds. */
-  readonly connections: () => Promise<number>
+  /** Clients' connections that the gateway's side still holds; of them, tunnels; what passes through. */
+  readonly held: () => { readonly connections: number, readonly tunnels: number, readonly passing: number }
   close: () => Promise<void>
 }
 
@@ -112,13 +120,15 @@ export interface TestGatewayOptions {
   /** Absent: those that the gateway has by itself. */
   readonly rules?: Rules
   readonly background?: boolean
-  readonly bodyTimeoutMs?: number
-  readonly passthroughTimeoutMs?: number
+  /** Of an upstream's places; absent: nobody has one. */
+  readonly share?: number
+  /** Absent: {@link SERVER_LIMITS}. */
+  readonly server?: Partial<ServerLimits>
   /** Gets the line of each request; absent: nobody does. */
   readonly requests?: RequestLog
 }
 
-export async function startGateway (t: Pick<TestContext, 'after'>, { routes, world: changes = {}, issuedKeys, trustProxies = [], rules = 1, background = true, bodyTimeoutMs, passthroughTimeoutMs, requests = { note: () => {} } }: TestGatewayOptions): Promise<TestGateway> {
+export async function startGateway (t: Pick<TestContext, 'after'>, { routes, world: changes = {}, issuedKeys, trustProxies = [], rules = 1, background = true, share = 1, server: serverLimits = {}, requests = { note: () => {} } }: TestGatewayOptions): Promise<TestGateway> {
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
@@ -128,8 +138,9 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
     inbox: new MemoryInbox({ nowMs }),
     wakes: NO_WAKES,
     registry: NO_REGISTRY,
+    counts: new MemoryCounts(nowMs),
     marks: new RouteMarks((changes.clock ?? SYSTEM_CLOCK).monotonicMs, false),
-    upstream: new UndiciUpstream(upstreams),
+    upstream: new UndiciUpstream(upstreams, share),
     tokens: new JoseVerifier({ clock: changes.clock ?? SYSTEM_CLOCK, log: changes.log ?? SILENT }),
     clock: SYSTEM_CLOCK,
     random: SYSTEM_RANDOM,
@@ -139,7 +150,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
     instance: 'test',
     probed: probedRoutes(routes),
     inboxes: inboxRoutes(routes),
-    limits: { executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
+    limits: { share: 1, executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
     claimWithinMs: 2_000,
     longestLeaseMs: Math.max(...leases, 1),
     copyTtlMs: 60_000,
@@ -148,8 +159,9 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   const gateway = new Gateway(world, Math.min(...leases))
   await gateway.ids.look().catch(() => {})
   gateway.registration.become(routes)
-  const server = await createServer({ gateway, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), log: world.log, meter: world.meter, requests, closing: () => false, issuedKeys: issuedKeys ?? null, ...(bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs }), ...(passthroughTimeoutMs === undefined ? {} : { passthroughTimeoutMs }) })
-  const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), new Deliverer(gateway).start()] : []
+  const passing = new UndiciPassThrough(upstreams, share)
+  const { server, connections, tunnels, cut } = createServer({ gateway, passing, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), limits: { ...SERVER_LIMITS, ...serverLimits }, log: world.log, meter: world.meter, requests, closing: () => false, issuedKeys: issuedKeys ?? null })
+  const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), counting(gateway).start(), new Deliverer(gateway).start()] : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
   if (!background) {
     gateway.sign = async () => {
@@ -166,15 +178,14 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
     await eventually(() => bookIsEmpty(gateway), () => `the gateway still holds ${heldBy(gateway)}`)
     await Promise.all(services.map(async service => { await service.stop() }))
     gateway.stop()
-    server.server.closeAllConnections()
+    cut()
     await server.close()
-    await world.upstream.close()
+    await Promise.all([world.upstream.close(), passing.close()])
     assert.equal(heldBy(gateway), heldBy(null))
   }
-  const connections = async (): Promise<number> => promisify(server.server.getConnections.bind(server.server))()
   const closeOnce = async (): Promise<void> => { await (closed ??= close()) }
   t.after(closeOnce)
-  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, connections, close: closeOnce }
+  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, held: () => ({ connections: connections(), tunnels: tunnels(), passing: passing.size }), close: closeOnce }
 }
 
 /** From now on whose a request is is told by these; its identity is made as before ({@link switchRules}). */

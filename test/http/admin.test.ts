@@ -10,7 +10,7 @@ const READY: Readiness = { phase: 'ready', degraded: [], blocked: null, standing
 
 async function adminWith (t: TestContext, readiness: () => Readiness, options: Partial<AdminOptions> = {}): Promise<string> {
   const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-  const admin = createAdmin({ readiness, mode: 'lenient', metrics: createMetrics({ processMetrics: false }), log: silent, ...options })
+  const admin = createAdmin({ readiness, mode: 'lenient', hosts: ['ops.example'], metrics: createMetrics({ processMetrics: false }), log: silent, ...options })
   t.after(async () => { await admin.close() })
   return admin.listen({ host: '127.0.0.1', port: 0 })
 }
@@ -73,11 +73,30 @@ test('a failure says nothing of its reason', async (t) => {
 
 test('closing does not wait for idle connections', async () => {
   const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-  const admin = createAdmin({ readiness: () => READY, mode: 'lenient', metrics: createMetrics({ processMetrics: false }), log: silent })
+  const admin = createAdmin({ readiness: () => READY, mode: 'lenient', hosts: ['ops.example'], metrics: createMetrics({ processMetrics: false }), log: silent })
   const { port } = new URL(await admin.listen({ host: '127.0.0.1', port: 0 }))
   const socket = connect(Number(port), '127.0.0.1')
   const closed = new Promise((resolve) => { socket.once('close', resolve) })
   await new Promise((resolve) => { socket.once('connect', resolve) })
   await admin.close()
   await closed
+})
+
+/** The answer's status line to a GET with this Host line. */
+async function statusFor (url: string, path: string, host: string): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.end(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+  let text = ''
+  for await (const chunk of socket) text += String(chunk)
+  return /^HTTP\/1\.1 ([0-9]{3})/.exec(text)?.[1] ?? text
+}
+
+test('a name that is not its own gets 421, so that no page can have a browser ask it; probes and metrics are asked by any', async (t) => {
+  const url = await adminWith(t, () => READY)
+  for (const host of ['evil.example', 'evil.example:8081', 'xops.example', '', 'localhost.evil.example', '127.0.0.1.evil.example', '[::1].evil.example', '[::1]evil', 'evil.example@localhost', 'localhost/evil', '127.0.0.1:evil.example', '127.0.0.1\r\nHost: evil.example']) {
+    assert.equal(await statusFor(url, '/anything', host), '421', host)
+    for (const path of ['/livez', '/readyz?a', '/metrics']) assert.equal(await statusFor(url, path, host), '200', `${path} ${host}`)
+  }
+  for (const host of ['127.0.0.1', '127.0.0.1:8081', '10.1.2.3:9', '[::1]:8081', 'localhost', 'LOCALHOST:1', 'ops.example', 'Ops.Example.:8081']) assert.equal(await statusFor(url, '/anything', host), '404', host)
 })

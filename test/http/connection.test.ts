@@ -16,6 +16,27 @@ test('pipelined requests are answered in their order', async t => {
   assert.equal(witness.seen.length, 3)
 })
 
+test('who pipelines more than anybody does is cut off, and nothing of it is kept', async t => {
+  const { answer, open } = slow()
+  t.after(open)
+  const { url, witness, held } = await startGuarded(t, { answer })
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  t.after(() => { socket.destroy() })
+  socket.write(request('first'))
+  await witness.reached(1)
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5_000))
+  await eventually(() => held().connections === 0, 'the connection is cut')
+  assert.equal(witness.seen.length, 1)
+})
+
+test('of a hundred in one piece the first are answered, and the connection ends', async t => {
+  const { url, witness } = await startGuarded(t)
+  const text = await callRaw(url, request('k').repeat(100))
+  assert.equal(text.match(/HTTP\/1\.1 201/g)?.length, 65)
+  assert.equal(witness.seen.length, 1)
+})
+
 test('garbage behind a running request is not answered in its place: that one gets its answer, then the connection ends', async t => {
   const { answer, open } = slow()
   const { url, ask, witness } = await startGuarded(t, { answer })
@@ -26,6 +47,18 @@ test('garbage behind a running request is not answered in its place: that one ge
   assert.match(text, /^HTTP\/1\.1 201 /)
   assert.equal(text.match(/HTTP\/1\.1/g)?.length, 1)
   assert.equal((await ask('k')).headers['idempotent-replayed'], 'true')
+})
+
+test('who sends garbage and holds on is not waited for', async t => {
+  const { url, held } = await startGuarded(t)
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
+  t.after(() => { socket.destroy() })
+  let text = ''
+  socket.on('data', (chunk: Buffer) => { text += chunk.toString('latin1') })
+  socket.write('garbage\r\n\r\n')
+  await eventually(() => text.includes('\r\n\r\n{'), 'it is told')
+  assert.match(text, /^HTTP\/1\.1 400 /)
+  await eventually(() => held().connections === 0, 'no place is held')
 })
 
 test('a body whose chunks are malformed gets one 400 and gives its room back', async t => {
@@ -51,9 +84,72 @@ test('a client without a key that asks first (Expect: 100-continue) is told to g
   assert.equal(witness.seen[0]?.headers['expect'], undefined)
 })
 
+// Node's parser stops behind such a request, drops the rest of the same piece, and takes the next piece for a new request.
+for (const [what, path, more] of [['guarded', '/things', 'Idempotency-Key: k\r\n'], ['keyless', '/things', ''], ['unrouted', '/else', '']] as const) {
+  test(`behind a request that asks for another protocol nothing is taken, and its connection ends: ${what}`, async t => {
+    const { url, witness } = await startGuarded(t)
+    const asking = (method: string, body: string): string => `${method} ${path} HTTP/1.1\r\nHost: x\r\n${more}Connection: Upgrade\r\nUpgrade: h2c\r\n${body}`
+    for (const first of [asking('POST', 'Content-Length: 0\r\n\r\n'), asking('POST', 'Content-Length: 4\r\n\r\nsame'), asking('GET', '\r\n')]) {
+      const before = witness.seen.length
+      const socket = connect(Number(new URL(url).port), '127.0.0.1')
+      const ended = (async () => {
+        let text = ''
+        for await (const chunk of socket as AsyncIterable<Buffer>) text += chunk.toString('latin1')
+        return text
+      })()
+      socket.write(`${first}POST /things HTTP/1.1\r\nHost: x\r\nContent-Length: 300\r\n\r\n`)
+      socket.write(`${request('smuggled')}${request('next')}`)
+      const text = await ended
+      assert.equal(text.match(/HTTP\/1\.1/g)?.length, 1, text)
+      assert.match(text, /\r\nConnection: close\r\n/i)
+      assert.ok(witness.seen.length - before <= 1)
+      assert.ok(witness.seen.every(({ headers }) => headers['idempotency-key'] !== '"smuggled"' && headers['idempotency-key'] !== 'smuggled'))
+    }
+  })
+}
+
+test('CONNECT is refused, and behind a request that is being answered it cuts nothing off', async t => {
+  const { url } = await startGuarded(t)
+  assert.match(await callRaw(url, 'CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n'), /^HTTP\/1\.1 405 /)
+  const text = await callRaw(url, `${request('one')}CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n`)
+  assert.match(text, /^HTTP\/1\.1 201 /)
+  assert.equal(text.match(/HTTP\/1\.1/g)?.length, 1)
+})
+
+test('HTTP/1.0 needs a Host where its target has one', async t => {
+  const { url, witness } = await startGuarded(t)
+  assert.match(await callRaw(url, 'POST http://other/things HTTP/1.0\r\nContent-Length: 4\r\n\r\nsame'), /^HTTP\/1\.1 400 /)
+  assert.equal(witness.seen.length, 0)
+})
+
 test('a client of HTTP/1.0 is answered and its connection closed', async t => {
   const { url } = await startGuarded(t)
   const text = await callRaw(url, 'POST /things HTTP/1.0\r\nIdempotency-Key: k\r\nContent-Length: 4\r\n\r\nsame')
   assert.match(text, /^HTTP\/1\.1 201 /)
   assert.match(text, /"id":1/)
 })
+
+/** Each is answered by the gateway with `Connection: close`. */
+const LAST_WORDS: ReadonlyArray<readonly [string, string]> = [
+  ['no Host', 'POST /a HTTP/1.1\r\nContent-Length: 0\r\n\r\n'],
+  ['two Hosts', 'POST /a HTTP/1.1\r\nHost: x\r\nHost: y\r\nContent-Length: 0\r\n\r\n'],
+  ['a Host that is none', 'POST /a HTTP/1.1\r\nHost: x y\r\nContent-Length: 0\r\n\r\n'],
+  ['a key that Connection takes away', 'POST /a HTTP/1.1\r\nHost: x\r\nConnection: Idempotency-Key\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n'],
+  ['another expectation', 'POST /a HTTP/1.1\r\nHost: x\r\nExpect: more\r\nContent-Length: 0\r\n\r\n'],
+  ['a client that wants it so', 'POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n'],
+  ['HTTP/1.0 with a coding', 'POST /a HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'],
+  ['another version', 'POST /a HTTP/2.0\r\nHost: x\r\nContent-Length: 0\r\n\r\n']
+]
+
+for (const [what, text] of LAST_WORDS) {
+  test(`nothing is executed behind an answer that ends its connection: ${what}`, async t => {
+    const { url, witness } = await startGuarded(t)
+    const behind = ['GET /behind HTTP/1.1\r\nHost: x\r\n\r\n', 'POST /behind HTTP/1.1\r\nHost: x\r\nIdempotency-Key: behind\r\nContent-Length: 0\r\n\r\n']
+    for (const next of behind) {
+      const told = await callRaw(url, `${text}${next}${next}`)
+      assert.equal(told.match(/^HTTP\/1\.1 [0-9]{3} /gm)?.length, 1, told)
+      assert.match(told, /\r\nConnection: close\r\n/i)
+    }
+    assert.deepEqual(witness.seen.filter(({ target }) => target === '/behind'), [])
+  })
+}

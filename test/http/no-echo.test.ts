@@ -57,7 +57,7 @@ test('no problem repeats anything of requests that are put together at random', 
   const guarded = guardedRoute(witness.url, { key: { sources: [{ kind: 'header', name: 'idempotency-key' }, { kind: 'json', pointer: ['id'], written: '/id' }], header: 'idempotency-key', required: true, syntax: 'lenient', store: 'text', windowMs: 86_400_000 } })
   const open = { ...guarded, name: 'open', match: { ...guarded.match, path: '/open/*', methods: [] }, idempotency: null }
   const issuedKeys = { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' }, jwt: null, secrets: [{ id: 'one', secret: 'a secret of thirty-two bytes, or more' }], lifetimeMs: 3_600_000 } as const
-  const { url } = await startGateway(t, { routes: [open, guarded], issuedKeys, bodyTimeoutMs: 100 })
+  const { url } = await startGateway(t, { routes: [open, guarded], issuedKeys, server: { requestBodyMs: 100 } })
   const codes = await Promise.all(Array.from({ length: WILD }, async (_, number) => {
     const draw = new Draw(SEED + number, PROVOCATIONS.length + 1)
     const drawn = (of: readonly string[]): string => draw.chance.one(of).replaceAll('*', () => draw.canary('something'))

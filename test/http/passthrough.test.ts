@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { WebSocket, WebSocketServer } from 'ws'
-import type { Route } from '../../src/core/policy.ts'
+import type { Route, UpstreamPolicy } from '../../src/core/policy.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { call } from '../harness/call.ts'
 import { faulty } from '../harness/faulty-store.ts'
@@ -16,8 +16,8 @@ import { startScripted } from '../harness/scripted.ts'
 import { startWitness } from '../harness/witness.ts'
 import type { Witness } from '../harness/witness.ts'
 
-function route (url: string, path: string, methods: readonly string[] = []): Route {
-  return { ...guardedRoute(url), name: path, match: { path, methods, host: null, exact: false }, idempotency: null }
+function route (url: string, path: string, upstream: Partial<UpstreamPolicy> = {}, methods: readonly string[] = []): Route {
+  return { ...guardedRoute(url, {}, upstream), name: path, match: { path, methods, host: null, exact: false }, idempotency: null }
 }
 
 async function startOpen (t: TestContext): Promise<{ witness: Witness, url: string, counts: Map<string, number>, inserts: () => number }> {
@@ -94,7 +94,7 @@ test('an upstream that refuses is 502 upstream-unreachable, one that resets is 5
 test('an upstream that is silent is 504', async t => {
   const { witness, url } = await startOpen(t)
   witness.answer = () => {}
-  const quick = await startGateway(t, { routes: [route(witness.url, '/*')], passthroughTimeoutMs: 100 })
+  const quick = await startGateway(t, { routes: [route(witness.url, '/*', { idleMs: 100 })] })
   const answer = await call(quick.url, '/open', { method: 'GET' })
   assert.equal(answer.status, 504)
   assert.equal(answer.json.code, 'upstream-timeout')

@@ -10,12 +10,13 @@ import type { ServerLimits } from '../../src/http/pressure.ts'
 import { createServer } from '../../src/http/server.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
+import { UndiciPassThrough } from '../../src/upstream/passer.ts'
 import { call } from '../harness/call.ts'
 import type { Called } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty } from '../harness/faulty-store.ts'
 import type { FaultyStore } from '../harness/faulty-store.ts'
-import { countingMeter, guardedRoute, recordingLog, startGateway } from '../harness/gateway.ts'
+import { countingMeter, guardedRoute, recordingLog, SERVER_LIMITS, startGateway } from '../harness/gateway.ts'
 import type { TestGateway } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 import { startWitness } from '../harness/witness.ts'
@@ -23,7 +24,7 @@ import type { Behaviour, Witness } from '../harness/witness.ts'
 
 /** A turn of the stalled loop takes this long: far more than the limit. */
 const TURN_MS = 400
-const LIMITS: ServerLimits = { connections: 1_000, eventLoopDelayMs: 200 }
+const LIMITS: ServerLimits = { ...SERVER_LIMITS, connections: 1_000, eventLoopDelayMs: 200 }
 const OFF: ServerLimits = { ...LIMITS, eventLoopDelayMs: 0 }
 /** Each takes a turn of the stalled loop or two. */
 const TRIES_MAX = 10
@@ -52,8 +53,10 @@ async function startPressed (t: TestContext, limits = LIMITS, answer?: Behaviour
   const routes = [guarded, { ...guarded, name: 'rest', match: { path: '/*', methods: [], host: null, exact: false }, idempotency: null }]
   const gateway = await startGateway(t, { routes, world: { records: records.store, meter, log } })
   const pressed = { limits }
-  const server = await createServer({
+  const passing = new UndiciPassThrough([guarded.upstream])
+  const { server, cut } = createServer({
     gateway: gateway.gateway,
+    passing,
     routes: compileRoutes(routes),
     problemBaseUri: 'urn:onceway:problem:',
     peers: new PeerTrust([]),
@@ -65,8 +68,9 @@ async function startPressed (t: TestContext, limits = LIMITS, answer?: Behaviour
   })
   await server.listen({ host: '127.0.0.1', port: 0 })
   t.after(async () => {
-    server.server.closeAllConnections()
+    cut()
     await server.close()
+    await passing.close()
     await gateway.close()
     await witness.close()
   })

@@ -269,8 +269,8 @@ function twice (draw: Draw, more: (draw: Draw) => Written = () => ({})): readonl
 
 const another = (draw: Draw): Written => ({ body: draw.canary('another body') })
 const apart = (draw: Draw): readonly [Written, Written] => [{ fields: [withKey(draw)] }, { fields: [withKey(draw)] }]
-const limits = (changes: object): { readonly limits: { readonly executions: number, readonly waiters: number, readonly inFlightPerScope: number, readonly bufferedBytes: number, readonly unsettledBytes: number, readonly recentBytes: number } } =>
-  ({ limits: { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024, ...changes } })
+const limits = (changes: object): { readonly limits: { readonly share: number, readonly executions: number, readonly waiters: number, readonly inFlightPerScope: number, readonly bufferedBytes: number, readonly unsettledBytes: number, readonly recentBytes: number } } =>
+  ({ limits: { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024, ...changes } })
 
 const OTHERS: readonly Provocation[] = [
   afterwards('key-reused', 'another body', {}, draw => twice(draw, another)),
@@ -282,6 +282,7 @@ const OTHERS: readonly Provocation[] = [
   beside('in-flight', 'a duplicate', { policy: { retryHints: true } }, draw => twice(draw)),
   afterwards('in-flight', 'its own answer takes too long', { policy: { answerWithinMs: 1 }, answer: async (...args) => { await new Promise(resolve => { setTimeout(resolve, 50) }); await ECHO(...args) } }, draw => apart(draw)),
   beside('too-many-in-flight', 'of one caller', { world: limits({ inFlightPerScope: 1 }) }, apart),
+  afterwards('too-many-records', 'of one caller', { policy: { recordsPerCaller: 1 } }, apart),
   afterwards('outcome-unknown', 'a connection that breaks', { answer: (_seen, _response, socket) => { socket.resetAndDestroy() } }, draw => twice(draw)),
   afterwards('answer-not-kept', 'too large to keep', { policy: { keep: { ...apiPolicy().keep, responseBytesMax: 10 } } }, draw => twice(draw))
 ]
@@ -314,8 +315,8 @@ const STATES: readonly Provocation[] = [
     }
   },
   asked('request-too-large', 'the route takes less', { policy: { keep: { ...apiPolicy().keep, requestBytesMax: 10 } } }, plainly),
-  asked('request-timeout', 'a body that does not come', { bodyTimeoutMs: 20 }, draw => ({ ...plainly(draw), length: 1_000 })),
-  asked('upstream-timeout', 'passed through', { passthroughTimeoutMs: 20, answer: silent }, keyless),
+  asked('request-timeout', 'a body that does not come', { server: { requestBodyMs: 20 } }, draw => ({ ...plainly(draw), length: 1_000 })),
+  asked('upstream-timeout', 'passed through', { upstream: { idleMs: 20 }, answer: silent }, keyless),
   asked('upstream-failed', 'passed through', { answer: (_seen, _response, socket) => { socket.destroy() } }, keyless),
   {
     code: 'store-unavailable',
@@ -405,7 +406,6 @@ const MALFORMED: ReadonlyArray<readonly [what: string, make: Make]> = [
   ['too many readings', draw => ({ target: `//${draw.canary('the path')}/${MANY_READINGS}` })],
   ['two credentials', draw => ({ fields: [`Authorization: Basic ${draw.canary('another credential')}`] })],
   ['two media types', draw => ({ fields: [`Content-Type: text/${draw.canary('a media type')}`, `Content-Type: text/${draw.canary('a media type')}`] })],
-  ['no media type', draw => ({ fields: [`Content-Type: ${draw.canary('the media type')}`] })],
   ['an expectation', draw => ({ fields: [`Expect: ${draw.canary('the expectation')}`] })],
   ['a key that is taken away', draw => ({ fields: [withKey(draw), `Connection: close, idempotency-key, ${draw.canary('an option')}`] })],
   ['a transfer coding', draw => ({ framing: `Transfer-Encoding: ${draw.canary('the coding')}` })],

@@ -80,7 +80,7 @@ test('a client that asks first is told to go on, is executed once, and the upstr
 
 test('a body that does not come in time gets 408 and nothing is claimed', async t => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
-  const { url, gateway } = await startGuarded(t, { bodyTimeoutMs: 50, world: { records: records.store } })
+  const { url, gateway } = await startGuarded(t, { server: { requestBodyMs: 50 }, world: { records: records.store } })
   const { socket, answer } = upload(url, 'Content-Length: 10')
   socket.write('half')
   await eventually(() => gateway.buffered.held === 0, 'its room is given back')

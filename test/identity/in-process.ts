@@ -20,6 +20,7 @@ import type { ClaimsResult, Sending, TokenVerifier, Upstream, UpstreamRequest } 
 import { compileRoutes } from '../../src/routing/match.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
+import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -103,7 +104,7 @@ export function nameOf ({ rules, secret }: SchemePlan): string {
 
 /** Who asks whom is asked here, and not how soon: no machine is so busy that a store is given up. */
 export const CLAIM_WITHIN_MS = 30_000
-const LIMITS = { executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
+const LIMITS = { share: 1, executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
 /** Those of a proxy, each for whoever comes by it. */
 const CONNECTIONS = 3
 
@@ -140,6 +141,7 @@ async function gatewayOf (instance: string, { routes, secrets }: Config, shared:
     ...shared,
     wakes: NO_WAKES,
     registry: NO_REGISTRY,
+    counts: new MemoryCounts(Date.now),
     tokens: VERIFIER,
     clock: SYSTEM_CLOCK,
     random: SYSTEM_RANDOM,
@@ -184,9 +186,11 @@ async function askOf (gateway: Gateway, routes: ReturnType<typeof compileRoutes>
     clientCertificate: certificate,
     connection,
     forwarded: { for: '127.0.0.1', proto: 'http', host, trusted },
+    peer: null,
+    informed: () => {},
     requestId: id,
     steps: {},
-    readBody: async (_bytesMax, reserve) => reserve(body.length) ? { kind: 'body', body, heldBytes: body.length } : { kind: 'no-room' },
+    readBody: async (_bytesMax, { take }) => take(body.length) ? { kind: 'body', body } : { kind: 'no-room' },
     gone: async () => new Promise(() => {})
   })
   if (outcome.kind === 'keyless') throw new Error(`${id}: no key is seen in ${raw.join(' ')}`)

@@ -154,7 +154,7 @@ test('an answer that never ends is judged by its head, keeps its place, and is b
     const { promise, resolve } = Promise.withResolvers<IteratorResult<Buffer>>()
     const cut = (): void => { open--; resolve({ done: true, value: undefined }) }
     void after(store.clock, 10_000).then(cut)
-    return { kind: 'stream', status: 200, headers: ['Content-Type', 'text/event-stream'], body: { destroy: cut, [Symbol.asyncIterator]: () => ({ next: async () => promise }) }, over: Promise.resolve(null) }
+    return { kind: 'stream', status: 200, headers: ['Content-Type', 'text/event-stream'], body: { destroy: cut, [Symbol.asyncIterator]: () => ({ next: async () => promise }) }, taken: Promise.resolve(), over: Promise.resolve(null) }
   }
   const consumer = new Consumer(store.clock, endless)
   const worker = startWorker(t, store, consumer, { routes: [inboxRoute({ concurrency: 1 })] })
@@ -172,13 +172,13 @@ test('a message for which the gateway\'s buffers have no room waits, and is not 
   const { clock } = store
   const consumer = new Consumer(clock, async () => { await after(clock, 100); return says(204) })
   const keep = { statuses: new Map(), body: true, requestBytesMax: 1_000, responseBytesMax: 1_000, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
-  const limits = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 2_500, unsettledBytes: 1024, recentBytes: 0 }
+  const limits = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 2_500, unsettledBytes: 1024, recentBytes: 0 }
   const worker = startWorker(t, store, consumer, { routes: [inboxRoute({}, { keep })], world: { limits } })
-  worker.gateway.buffered.take(1_400)
+  worker.gateway.buffered.force('requests', 1_400)
   await accept(store, worker, ...many(4).map(each => ({ ...each, request: { ...each.request, body: Buffer.alloc(1_000) } })))
   await clock.advance(50)
   assert.deepEqual([consumer.asked.length, (await states(store))['delivering']], [1, 1], 'one always finds its way')
-  worker.gateway.buffered.release(1_400)
+  worker.gateway.buffered.release('requests', 1_400)
   await clock.advance(3_000)
   assert.deepEqual([await states(store), worker.gateway.buffered.held], [{ delivered: 4 }, 0])
 })
@@ -188,7 +188,7 @@ test('where the buffers have room for one message at a time, the longest due goe
   const { clock } = store
   const consumer = new Consumer(clock, async () => { await after(clock, 100); return says(204) })
   const keep = { statuses: new Map(), body: true, requestBytesMax: 1_000, responseBytesMax: 1_000, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
-  const limits = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_500, unsettledBytes: 1024, recentBytes: 0 }
+  const limits = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_500, unsettledBytes: 1024, recentBytes: 0 }
   const worker = startWorker(t, store, consumer, { routes: ['a', 'b', 'c'].map(name => inboxRoute({}, { keep }, undefined, name)), world: { limits } })
   const names = ['a1', 'b1', 'c1', 'a2', 'b2', 'c2', 'a3']
   await accept(store, worker, ...names.map(name => message(name.padEnd(700), { route: name.slice(0, 1) })))
@@ -201,7 +201,7 @@ test('routes that have nothing take no places from one that has: room is for the
   const store = shared()
   const consumer = new Consumer(store.clock, async () => { await after(store.clock, 10); return says(204) })
   const keep = { statuses: new Map(), body: true, requestBytesMax: 1_000_000, responseBytesMax: 1_000, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
-  const limits = { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 3_000_000, unsettledBytes: 1024, recentBytes: 0 }
+  const limits = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 3_000_000, unsettledBytes: 1024, recentBytes: 0 }
   const idle = Array.from({ length: 20 }, (_, index) => `idle${index}`)
   const worker = startWorker(t, store, consumer, { routes: [...idle, 'busy'].map(name => inboxRoute({}, { keep }, undefined, name)), world: { limits } })
   await accept(store, worker, ...many(40).map(each => ({ ...each, about: { ...each.about, route: 'busy' } })))

@@ -14,6 +14,7 @@ import type { World } from '../../src/gateway/world.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { InboxStore, Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
 import { wakesThrough } from '../../src/store/inbox-wakes.ts'
+import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
@@ -144,6 +145,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
   const gateway = new Gateway({
     records,
     registry: NO_REGISTRY,
+    counts: new MemoryCounts(clock.wallMs),
     marks: new RouteMarks(clock.monotonicMs, false),
     locks,
     inbox: reached,
@@ -159,7 +161,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     instance: 'test',
     probed: new Map(),
     inboxes: inboxRoutes(routes),
-    limits: { executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024, recentBytes: 0 },
+    limits: { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024, recentBytes: 0 },
     claimWithinMs: 2_000,
     longestLeaseMs: 15_000,
     copyTtlMs: 0,

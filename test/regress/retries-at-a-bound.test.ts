@@ -21,7 +21,7 @@ async function start (t: TestContext): Promise<Full> {
     policy: { inFlight: { waitMs: 0, status: 409 } }
   })
   const one = await shared.startProcess()
-  const full = await shared.startProcess({ limits: { executions: 1, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_000_000, unsettledBytes: 1_000_000, recentBytes: 32 * 1024 * 1024 } })
+  const full = await shared.startProcess({ limits: { share: 1, executions: 1, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_000_000, unsettledBytes: 1_000_000, recentBytes: 32 * 1024 * 1024 } })
   const fill = async (): Promise<() => Promise<void>> => {
     const filling = full.ask('fills')
     await eventually(() => full.gateway.executions.size === 1, 'the second is full')

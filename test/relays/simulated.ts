@@ -13,6 +13,7 @@ import { replyTo } from '../../src/http/answer.ts'
 import type { Clock } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { LateInbox } from '../../src/store/late-inbox.ts'
+import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
@@ -109,6 +110,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     inbox: new LateInbox('memory'),
     wakes: NO_WAKES,
     registry: NO_REGISTRY,
+    counts: new MemoryCounts(clock.wallMs),
     marks: new RouteMarks(() => 0, false),
     upstream: consumer,
     // Every token of the test is this sender's.
@@ -119,7 +121,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     log: SILENT,
     deliveryLog: { note: () => {} },
     instance: name,
-    limits: { executions: 100, waiters: 100, bufferedBytes: 16 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024, inFlightPerScope: 0 },
+    limits: { share: 1, executions: 100, waiters: 100, bufferedBytes: 16 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024, inFlightPerScope: 0 },
     claimWithinMs: 2_000,
     longestLeaseMs: leaseMs,
     probed: new Map(),
@@ -141,9 +143,11 @@ function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Pr
     rawHeaders: ['Host', 'gateway.test', ...sent.headers],
     clientCertificate: null,
     forwarded: { for: '127.0.0.1', proto: 'http', host: 'gateway.test', trusted: false },
+    peer: null,
+    informed: () => {},
     requestId,
     steps: {},
-    readBody: async (bytesMax, reserve) => body.length <= bytesMax && reserve(body.length) ? { kind: 'body', body, heldBytes: body.length } : { kind: 'too-large' },
+    readBody: async (bytesMax, { take }) => body.length <= bytesMax && take(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
     gone: async () => left
   }
 }

@@ -36,7 +36,7 @@ export function scheduleOf (seed: number): Schedule {
     claimWithinMs: draft.claimWithinMs,
     copyTtlMs: chance.one([1_000, 4_000, 60_000]),
     longestLeaseMs: draft.longestLeaseMs,
-    limits: { executions: chance.hit(0.05) ? 1 : 100, waiters: chance.hit(0.05) ? 1 : 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: chance.hit(0.1) ? 1 : 64 * 1024, recentBytes: 32 * 1024 * 1024 },
+    limits: { share: 1, executions: chance.hit(0.05) ? 1 : 100, waiters: chance.hit(0.05) ? 1 : 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: chance.hit(0.1) ? 1 : 64 * 1024, recentBytes: 32 * 1024 * 1024 },
     redis: draft.redis,
     machines: Array.from({ length: gateways }, () => ({ ...machineOf(chance), variant: chance.whole(0, variants.length - 1) })),
     network: networkOf(draft),

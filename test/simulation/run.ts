@@ -16,6 +16,7 @@ import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { RouteMarks } from '../../src/store/marks.ts'
+import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { NO_REGISTRY } from '../../src/store/no-registry.ts'
 import { SimulatedUpstream } from '../crash/outside.ts'
 import type { Behaviour } from '../crash/outside.ts'
@@ -212,6 +213,7 @@ class Simulation {
       secrets: this.#secretsOf(number),
       wakes: NO_WAKES,
       registry: NO_REGISTRY,
+      counts: new MemoryCounts(() => 0),
       marks: new RouteMarks(() => 0, false),
       tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
       meter: this.#reach.meter,

@@ -33,14 +33,14 @@ test('counters and histograms are sums, by label', async () => {
   one.request('charges', 'executed', 20)
   two.request('charges', 'executed', 200)
   two.request('charges', 'replayed', 0.2)
-  two.shed('connections')
+  two.shed('connections', 'full')
   shows(await world.scrape(1, 2),
     'onceway_requests_total{route="charges",outcome="executed"} 2',
     'onceway_requests_total{route="charges",outcome="replayed"} 1',
     'onceway_request_duration_seconds_bucket{le="0.05",route="charges"} 2',
     'onceway_request_duration_seconds_bucket{le="+Inf",route="charges"} 3',
     'onceway_request_duration_seconds_count{route="charges"} 3',
-    'onceway_shed_total{limit="connections"} 1',
+    'onceway_shed_total{limit="connections",by="full"} 1',
     'onceway_ignored_requests_total 0')
 })
 

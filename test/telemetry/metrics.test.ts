@@ -32,7 +32,13 @@ async function exposed (): Promise<string> {
   metrics.breaker(true)
   metrics.standing({ promise: 'strict', reasons: [], remarks: [] })
   metrics.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: ['redis-evicts'] })
-  metrics.shed('connections')
+  metrics.shed('connections', 'full')
+  metrics.alike('charges')
+  metrics.idled('tunnel')
+  metrics.holds('connections', () => 7)
+  metrics.holds('tunnels', () => 2)
+  metrics.holds('passing', () => 3)
+  metrics.holds('bufferedBytes', () => 4)
   metrics.signature('charges', 'previous')
   metrics.signature('charges', 'wrong')
   metrics.delivery('charges', 'again', 250)
@@ -48,6 +54,12 @@ test('everything that is counted stands under its documented name, with its labe
     'onceway_request_duration_seconds_sum{route="charges"} 0.02',
     'onceway_keyless_requests_total{route="charges"} 1',
     'onceway_ignored_requests_total 1',
+    'onceway_alike_requests_total{route="charges"} 1',
+    'onceway_idle_closed_total{direction="tunnel"} 1',
+    'onceway_connections 7',
+    'onceway_tunnels 2',
+    'onceway_passing 3',
+    'onceway_buffered_bytes 4',
     'onceway_upstream_duration_seconds_sum{route="charges",result="answer"} 0.015',
     'onceway_store_duration_seconds_count{store="postgres",operation="insert"} 2',
     'onceway_store_errors_total{store="postgres",operation="insert"} 1',
@@ -73,7 +85,7 @@ test('everything that is counted stands under its documented name, with its labe
     'onceway_promise{promise="strict"} 0',
     'onceway_promise{promise="weakened"} 1',
     'onceway_promise_weakened{reason="fsync-off"} 1',
-    'onceway_shed_total{limit="connections"} 1',
+    'onceway_shed_total{limit="connections",by="full"} 1',
     'onceway_inbox_signatures_total{route="charges",result="previous"} 1',
     'onceway_inbox_signatures_total{route="charges",result="wrong"} 1',
     'onceway_inbox_deliveries_total{route="charges",result="again"} 1',
@@ -99,7 +111,7 @@ test('counters end in _total, durations in _seconds, and every metric has a help
 
 test('labels are the few that are bounded: no key, tenant or path', async () => {
   const labels = new Set([...(await exposed()).matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
-  assert.deepEqual([...labels].sort(), ['le', 'limit', 'node', 'operation', 'outcome', 'promise', 'reason', 'result', 'route', 'stage', 'state', 'store', 'version'])
+  assert.deepEqual([...labels].sort(), ['by', 'direction', 'le', 'limit', 'node', 'operation', 'outcome', 'promise', 'reason', 'result', 'route', 'stage', 'state', 'store', 'version'])
 })
 
 test('a reason that is gone leaves no series behind', async () => {

@@ -74,10 +74,18 @@ function linked (name: string, directory: string): Release {
   return { name, directory, main: join(directory, 'src/main.ts'), env: { NODE_COMPILE_CACHE: compiled } }
 }
 
+interface Package { readonly dependencies: Readonly<Record<string, string>>, readonly devDependencies: Readonly<Record<string, string>> }
+
+function packageOf (directory: string): Package {
+  return JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8')) as Package
+}
+
 function refuseOtherModules (directory: string): void {
-  const [theirs, ours] = [directory, ROOT].map(each => (JSON.parse(readFileSync(join(each, 'package.json'), 'utf8')) as { readonly dependencies: Record<string, string> }).dependencies)
-  for (const [name, range] of Object.entries(theirs ?? {})) {
-    if (ours?.[name] !== range) throw new Error(`release ${BEFORE} needs ${name} ${range}, the tree has ${ours?.[name] ?? 'none'}: it cannot run on the tree's node_modules any more, and upgrades from it are not tested; give test/upgrade a newer release, or its own modules`)
+  const theirs = packageOf(directory).dependencies
+  const { dependencies, devDependencies } = packageOf(ROOT)
+  const ours = { ...devDependencies, ...dependencies }
+  for (const [name, range] of Object.entries(theirs)) {
+    if (ours[name] !== range) throw new Error(`release ${BEFORE} needs ${name} ${range}, the tree has ${ours[name] ?? 'none'}: it cannot run on the tree's node_modules any more, and upgrades from it are not tested; give test/upgrade a newer release, or its own modules`)
   }
 }
 

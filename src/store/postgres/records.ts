@@ -8,13 +8,14 @@ import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../co
 import type { Schemes } from '../../core/schemes.ts'
 import type { Standing } from '../../core/standing.ts'
 import { StoreUnavailable } from '../../errors.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, MessageStands, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, MessageStands, OperatorResult, ProbeOrder, RecordCounts, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import type { TimeSeen } from '../time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
 import { beatOnce, readTimeSeen, sweepGateways } from './beat.ts'
 import { confirmClaims, insertClaims, lookAt, lookDurably, movedOf, outdatedOf, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
+import { addCounts, sweepCounts } from './counts.ts'
 import { isDoubtful } from './durable.ts'
 import { provenRolledBack } from './faults.ts'
 import { Line } from './in-line.ts'
@@ -73,6 +74,7 @@ export class PostgresRecords implements RecordStore {
   readonly marks: PostgresMarks
   readonly inbox: PostgresInbox
   readonly registry: PostgresRegistry
+  readonly counts: RecordCounts
   readonly wakes: PostgresWakes
   readonly #purposes: Purposes
   readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
@@ -95,6 +97,10 @@ export class PostgresRecords implements RecordStore {
     this.marks = new PostgresMarks(marks, (limit) => this.#background('mark_sweep', (session) => sweepMarks(session, limit)))
     this.inbox = new PostgresInbox(purposes)
     this.registry = new PostgresRegistry(purposes.background)
+    this.counts = {
+      add: (counts) => this.#background('counts_add', (session) => addCounts(session, counts)),
+      sweep: (limit) => this.#background('counts_sweep', (session) => sweepCounts(session, limit))
+    }
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
     this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })

@@ -11,8 +11,10 @@ import { beatIn, beginGeneration, timeSeenIn } from './beat.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
+import { CountTable } from './counts.ts'
 import { MarkTable } from './marks.ts'
 import { chooseScheme, endEarlierSchemeIn, lostAlgorithmsIn, mayBeLostIn, schemesIn } from './scheme-rows.ts'
+import { makeProtected } from './protection.ts'
 import { SqliteTable } from './table.ts'
 import type { Call, InboxCall, WorkerStart } from './wire.ts'
 import type { Token } from '../../core/record.ts'
@@ -35,6 +37,7 @@ export class Database {
   readonly #table: SqliteTable
   readonly #ledger: Ledger
   readonly #marks: MarkTable
+  readonly #counts: CountTable
   readonly #inbox: InboxTable
 
   /** Throws Faulted with a start fault: one sentence. */
@@ -46,6 +49,7 @@ export class Database {
       this.#inbox = new InboxTable(this.connection)
       this.#ledger = new Ledger(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
       this.#marks = new MarkTable(this.connection)
+      this.#counts = new CountTable(this.connection)
       this.installation = installationOf(this.connection)
       if (exclusive) chooseScheme(this.connection, scheme, nowMs)
       const { lapsed, recovered } = exclusive ? this.#endTheDead(nowMs) : NOBODY
@@ -115,6 +119,8 @@ export class Database {
       case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
       case 'expire': return this.#expire(call.token, call.audit, nowMs)
       case 'beat': return beatIn(this.connection, call.sign, nowMs)
+      case 'countsAdd': return this.#counts.add(call.counts, nowMs)
+      case 'countsSweep': return this.#counts.sweep(call.limit, nowMs)
       case 'mark': return this.#marks.mark(call, nowMs)
       case 'markStands': return this.#marks.stands(call, nowMs)
       case 'markDone': return this.#marks.end(call, nowMs)
@@ -166,6 +172,7 @@ interface WhatTheDeadHad { readonly lapsed: Lapsed[], readonly recovered: Recove
 const NOBODY: WhatTheDeadHad = { lapsed: [], recovered: { count: 0, held: [] } }
 
 function connect (file: string, nowMs: number): DatabaseSync {
+  makeProtected(file)
   const connection = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS })
   try {
     connection.exec(`pragma journal_mode = wal; pragma synchronous = full; pragma journal_size_limit = ${WAL_BYTES_MAX}`)

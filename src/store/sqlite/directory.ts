@@ -7,30 +7,31 @@ import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StartError } from '../../errors.ts'
 import { BUSY, primaryCode } from './faults.ts'
+import { DATABASE, DIRECTORY_MODE, LOCK, makeProtected, protectDirectory, protectFiles } from './protection.ts'
 
 export interface Directory {
   /** The database's path. */
   readonly file: string
+  /** A sentence for the log: who else may get at it. */
+  readonly remark: string | null
   /** Lets go of the lock. Harmless when there is none. */
   readonly release: () => void
 }
-
-/** Keys, paths and answers of other people lie in it. */
-const DIRECTORY_MODE = 0o700
 
 /** `exclusive`: make the directory and hold it, as a gateway does. Else it must be there already. Throws StartError. */
 export function openDirectory (dataDir: string, exclusive: boolean): Directory {
   const file = databaseFile(dataDir)
   if (exclusive) {
     makeDirectory(dataDir)
-    return { file, release: hold(dataDir) }
+    protectFiles(dataDir)
+    return { file, release: hold(dataDir), remark: protectDirectory(dataDir) }
   }
   if (!existsSync(file)) throw new StartError(`There is no database in ${dataDir}: start \`onceway serve\` there first, or give its directory with --data-dir.`)
-  return { file, release: () => {} }
+  return { file, remark: null, release: () => {} }
 }
 
 export function databaseFile (dataDir: string): string {
-  return join(dataDir, 'onceway.db')
+  return join(dataDir, DATABASE)
 }
 
 /** @throws StartError */
@@ -53,7 +54,9 @@ function makeAll (directory: string): void {
 function hold (dataDir: string): () => void {
   let lock: DatabaseSync | null = null
   try {
-    lock = new DatabaseSync(join(dataDir, 'onceway.lock'), { timeout: 0 })
+    const file = join(dataDir, LOCK)
+    makeProtected(file)
+    lock = new DatabaseSync(file, { timeout: 0 })
     lock.exec('begin exclusive')
   } catch (error) {
     lock?.close()

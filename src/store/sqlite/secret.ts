@@ -8,13 +8,14 @@ import { join } from 'node:path'
 import { SECRET_BYTES_MIN } from '../../core/schemes.ts'
 import { StartError } from '../../errors.ts'
 import { databaseFile, openDirectory } from './directory.ts'
+import { SECRET } from './protection.ts'
 
 const SECRET_BYTES = 32
 /** Read and written by its owner alone. */
 const SECRET_MODE = 0o600
 
 export function secretFile (dataDir: string): string {
-  return join(dataDir, 'secret')
+  return join(dataDir, SECRET)
 }
 
 /** null: there is none. @throws StartError for a file that holds none. */

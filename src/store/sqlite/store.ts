@@ -25,7 +25,7 @@ import type { Call, MarkLook, MarkWrite, MessageCall } from './wire.ts'
 import type { Schemes } from '../../core/schemes.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, MarkResult, Meter, OperatorResult, ProbeOrder, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, MarkResult, Meter, OperatorResult, ProbeOrder, RecordCounts, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
@@ -73,12 +73,15 @@ export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> 
 export class SqliteStore implements RecordStore {
   readonly name = 'sqlite'
   readonly installation: string
+  /** A sentence for the log: who else may get at its directory; null: nobody. */
+  readonly remark: string | null
   /** Records that a dead process had claimed and that are indeterminate since this start. */
   readonly lapsedAtStart: readonly Lapsed[]
   /** Messages that it was delivering. */
   readonly recoveredAtStart: Recovered
   readonly marks: SqliteMarks
   readonly inbox: SqliteInbox
+  readonly counts: RecordCounts
   readonly wakes = NO_WAKES
   readonly #link: Link
   readonly #directory: Directory
@@ -95,6 +98,7 @@ export class SqliteStore implements RecordStore {
     this.#link = link
     this.#directory = directory
     this.installation = installation
+    this.remark = directory.remark
     this.lapsedAtStart = lapsed
     this.recoveredAtStart = recovered
     this.#clock = clock
@@ -106,6 +110,7 @@ export class SqliteStore implements RecordStore {
     const endings = this.#lane<MarkWrite>('ends of marks', call => call.id)
     const marksLooks = this.#lane<MarkLook>('looks at marks', call => call.id)
     this.marks = new SqliteMarks({ mark: call => this.#combined<MarkWrite, MarkResult>(marks, call), stands: call => this.#combined<MarkLook, boolean>(marksLooks, call), end: call => this.#combined<MarkWrite, null>(endings, call), sweep: limit => this.#single({ op: 'markSweep', limit }) })
+    this.counts = { add: counts => this.#single({ op: 'countsAdd', counts }), sweep: limit => this.#single({ op: 'countsSweep', limit }) }
     const accepts = this.#lane<MessageCall<'messageAccept'>>('acceptances', ({ message }) => message.id, ({ message }) => message.body.length)
     const looks = this.#lane<MessageCall<'messageLook'>>('looks at messages', call => call.id)
     const settles = this.#lane<MessageCall<'messageSettle'>>('settles of messages', ({ token }) => token.id, ({ fate }) => fate.answer?.length ?? 0)

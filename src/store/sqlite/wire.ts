@@ -8,7 +8,7 @@ import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, Seen, Settlement, Token } from '../../core/record.ts'
 import type { LapseRows } from '../ledger.ts'
 import type { FateColumns } from '../message-fate.ts'
-import type { AuditEntry, Lapsed, LostQuestion, MarkEnding, MessageAudit, MessageFilter, ProbeOrder, RecordFilter, Recovered, Resolution, SignOfLife, TakeMessages } from '../../ports.ts'
+import type { AuditEntry, Lapsed, LostQuestion, MarkEnding, MessageAudit, MessageFilter, ProbeOrder, RecordCount, RecordFilter, Recovered, Resolution, SignOfLife, TakeMessages } from '../../ports.ts'
 
 export type Call =
   | { readonly op: 'insert', readonly claim: Claim }
@@ -31,6 +31,8 @@ export type Call =
   | { readonly op: 'resolve', readonly resolution: Resolution }
   | { readonly op: 'expire', readonly token: Token, readonly audit: AuditEntry }
   | { readonly op: 'beat', readonly sign: SignOfLife }
+  | { readonly op: 'countsAdd', readonly counts: readonly RecordCount[] }
+  | { readonly op: 'countsSweep', readonly limit: number }
   | MarkCall
   | InboxCall
 

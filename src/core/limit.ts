@@ -1,0 +1,103 @@
+/**
+ * A bound on what is held at once — bytes, places — that nobody can hold alone. Each caller and each peer may have so many
+ * times what is free as `alone` says: one of them alone comes to that share of the bound, two to less each, and whoever is
+ * new finds room however many came before (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
+ * Counts only: it knows neither what is held nor for how long.
+ */
+
+/** Who holds something. null: nobody that could be told apart, so that no share is counted. */
+export interface Holder {
+  /** A scope's text. */
+  readonly caller: string | null
+  /** The client's address behind `trustProxies`; of IPv6 the network that one client has. */
+  readonly peer: string | null
+}
+
+export const NOBODY: Holder = { caller: null, peer: null }
+
+/** What is in the way: the bound itself, or the share that this caller, or this peer, may have of it. */
+export type Refusal = 'full' | 'caller' | 'peer'
+
+export interface Asking {
+  /** So much a holder may have whatever its share is, while there is room: the smallest thing that is of use. Absent: 1. */
+  readonly least?: number
+}
+
+const ALL: Asking = {}
+
+export class Limit {
+  #max: number
+  /** How many times what is free one holder may have. */
+  #pull: number
+  #held = 0
+  readonly #callers = new Map<string, number>()
+  readonly #peers = new Map<string, number>()
+
+  /** `alone`: the share of one holder while nobody else has anything, 0 < alone <= 1; 1: no shares. */
+  constructor (max: number, alone = 1) {
+    this.#max = max
+    this.#pull = pullOf(alone)
+  }
+
+  get held (): number { return this.#held }
+  get full (): boolean { return this.#held >= this.#max }
+  get free (): number { return Math.max(0, this.#max - this.#held) }
+  /** Of whom something is counted; for tests. */
+  get holders (): number { return this.#callers.size + this.#peers.size }
+
+  /** What is held stays held; a smaller bound stops what comes next. */
+  resize (max: number, alone = 1): void {
+    this.#max = max
+    this.#pull = pullOf(alone)
+  }
+
+  /** null: taken. Else nothing was. */
+  take (amount: number, by: Holder = NOBODY, asking: Asking = ALL): Refusal | null {
+    const refusal = this.refusal(amount, by, asking)
+    if (refusal === null) this.force(amount, by)
+    return refusal
+  }
+
+  /** What {@link take} would say now. */
+  refusal (amount: number, { caller, peer }: Holder = NOBODY, { least = 1 }: Asking = ALL): Refusal | null {
+    const free = this.#max - this.#held - amount
+    if (free < 0) return 'full'
+    if (this.#pull === Infinity) return null
+    const most = Math.max(least, this.#pull * free)
+    if (caller !== null && (this.#callers.get(caller) ?? 0) + amount > most) return 'caller'
+    if (peer !== null && (this.#peers.get(peer) ?? 0) + amount > most) return 'peer'
+    return null
+  }
+
+  /** As much of it as the bound (or `part` of it) has left; from 0 to all. For work of the gateway's own, which has no share. */
+  takeUpTo (amount: number, part = 1): number {
+    const taken = Math.max(0, Math.min(amount, Math.floor(this.#max * part) - this.#held))
+    this.#held += taken
+    return taken
+  }
+
+  /** For what is held already and cannot be refused any more; the bound then stops what comes next. */
+  force (amount: number, { caller, peer }: Holder = NOBODY): void {
+    this.#held += amount
+    if (caller !== null) count(this.#callers, caller, amount)
+    if (peer !== null) count(this.#peers, peer, amount)
+  }
+
+  /** By the holder that took it. */
+  release (amount: number, { caller, peer }: Holder = NOBODY): void {
+    this.#held -= amount
+    if (caller !== null) count(this.#callers, caller, -amount)
+    if (peer !== null) count(this.#peers, peer, -amount)
+  }
+}
+
+function count (of: Map<string, number>, who: string, amount: number): void {
+  const held = (of.get(who) ?? 0) + amount
+  if (held > 0) of.set(who, held)
+  else of.delete(who)
+}
+
+/** h <= pull * (max - h) comes to h <= alone * max. */
+function pullOf (alone: number): number {
+  return alone >= 1 ? Infinity : alone / (1 - alone)
+}

@@ -1,0 +1,56 @@
+/** Whose share of a limit a request counts in, and what is answered where there is none left (core/limit.ts). */
+import type { Holder, Refusal } from '../core/limit.ts'
+import { isShared } from '../core/scope.ts'
+import type { ShedLimit } from '../ports.ts'
+import { KIND_SHARE } from './buffers.ts'
+import type { Gateway } from './gateway.ts'
+import { rejected } from './outcome.ts'
+import type { Rejected } from './outcome.ts'
+
+/** `caller`: a scope's text; one that all have in common is nobody's. `peer`: null behind a proxy that does not say. */
+export function holderOf (caller: string, peer: string | null): Holder {
+  return { caller: isShared(caller) ? null : caller, peer }
+}
+
+/** null: it goes on. */
+export function refusedBy (gateway: Gateway, limit: ShedLimit, refusal: Refusal | null): Rejected | null {
+  if (refusal === null) return null
+  gateway.world.meter.shed(limit, refusal)
+  return rejected(refusal === 'full' ? 'overloaded' : 'too-many-in-flight')
+}
+
+/** Where a body goes that is being read: bytes of the gateway's buffers. */
+export class BodyRoom {
+  readonly #gateway: Gateway
+  readonly holder: Holder
+  readonly #least: number
+  #held = 0
+  #refusal: Refusal = 'full'
+
+  /** `bytesMax`: of one body; one that no share would ever hold has room while nobody is in its way. */
+  constructor (gateway: Gateway, holder: Holder, bytesMax: number) {
+    this.#gateway = gateway
+    this.holder = holder
+    const { bufferedBytes, share } = gateway.world.limits
+    this.#least = bytesMax > bufferedBytes * KIND_SHARE * share ? bytesMax : 0
+  }
+
+  /** false: there is none, and nothing was taken. */
+  readonly take = (bytes: number): boolean => {
+    const refusal = this.#gateway.buffered.take('requests', bytes, this.holder, this.#least)
+    if (refusal === null) this.#held += bytes
+    else this.#refusal = refusal
+    return refusal === null
+  }
+
+  /** All of it is given back. */
+  release (): void {
+    this.#gateway.buffered.release('requests', this.#held, this.holder)
+    this.#held = 0
+  }
+
+  /** What is answered after the last {@link take} that got nothing; nothing is read behind it. */
+  refused (): Rejected {
+    return { ...refusedBy(this.#gateway, 'bufferedBytes', this.#refusal) ?? rejected('overloaded'), close: true }
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * The pass-through port on undici's `dispatch`: one request, streamed both ways, sent once. Its connections and its places
+ * are not those of executions: what passes through never stands in the way of what is guarded.
+ */
+import type { Dispatcher } from 'undici'
+import type { Duplex } from 'node:stream'
+import type { UpstreamPolicy } from '../core/policy.ts'
+import { originForm } from '../core/lines.ts'
+import type { Passage, PassFault, PassListener, PassRequest, PassThrough } from '../ports.ts'
+import type { Refusal } from '../core/limit.ts'
+import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-head.ts'
+import { Pools } from './pools.ts'
+import type { PoolUse } from './pools.ts'
+
+export class UndiciPassThrough implements PassThrough {
+  readonly #pools: Pools
+
+  constructor (upstreams: readonly UpstreamPolicy[], share = 1) {
+    this.#pools = new Pools(upstreams, share, ({ passThroughMax }) => passThroughMax)
+  }
+
+  /** Requests and tunnels that are under way. */
+  get size (): number { return this.#pools.taken }
+
+  /** A reload. What is under way, and what was let in before, keeps the settings that it came under. */
+  become (upstreams: readonly UpstreamPolicy[], share = 1): void {
+    this.#pools.become(upstreams, share)
+  }
+
+  pass (request: PassRequest, listener: PassListener): Passage {
+    const use = this.#pools.use(request.upstream)
+    if (use === null) {
+      listener.failed({ kind: 'unreachable', code: 'CLOSED' })
+      return NO_PASSAGE
+    }
+    const passing = new Passing(request, listener, use)
+    passing.begin()
+    return passing
+  }
+
+  async close (): Promise<void> {
+    await this.#pools.close()
+  }
+}
+
+const NO_PASSAGE: Passage = { resume: () => {}, abort: () => {} }
+
+class Passing implements Passage, Dispatcher.DispatchHandler {
+  readonly #request: PassRequest
+  readonly #listener: PassListener
+  readonly #use: PoolUse
+  #controller: Dispatcher.DispatchController | null = null
+  #stopWaiting: () => boolean = () => false
+  #started = false
+  #switched = false
+  /** Nothing is told any more. */
+  #silent = false
+  #over = false
+
+  constructor (request: PassRequest, listener: PassListener, use: PoolUse) {
+    this.#request = request
+    this.#listener = listener
+    this.#use = use
+  }
+
+  begin (): void {
+    let refusal: Refusal | null = null
+    const { places } = this.#use
+    const { holder, upstream } = this.#request
+    // A place is a part of connecting, and has its time.
+    const timer = setTimeout(() => {
+      refusal = places.refusal(holder)
+      if (this.#stopWaiting()) this.#unplaced(refusal ?? 'full')
+    }, upstream.connectTimeoutMs)
+    this.#stopWaiting = places.enter(holder, () => {
+      clearTimeout(timer)
+      this.#dispatch()
+    })
+  }
+
+  resume (): void {
+    this.#controller?.resume()
+  }
+
+  abort (): void {
+    if (this.#silent) return
+    this.#silent = true
+    if (this.#stopWaiting()) {
+      this.#request.body?.destroy()
+      this.#use.done()
+      return
+    }
+    this.#controller?.abort(new Error('ABORTED'))
+  }
+
+  onRequestStart (controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    // undici reserves the right to call twice for one request; the first call was the only sending there is.
+    if (this.#started) return controller.abort(new Error('SENT_ALREADY'))
+    if (this.#silent) return controller.abort(new Error('ABORTED'))
+    this.#started = true
+  }
+
+  onResponseStart (controller: Dispatcher.DispatchController, status: number): void {
+    const headers = rawHeadersOf(controller)
+    const fault = faultOf(status, headers)
+    if (fault !== null) return controller.abort(new Error(fault))
+    if (this.#silent) return
+    if (status < STATUS_MIN) return this.#listener.informed(status, headers)
+    this.#listener.answered(status, headers)
+    if (!endsAtHead(status, headers)) return
+    this.onResponseEnd()
+    controller.abort(new Error('ENDED'))
+  }
+
+  onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (!this.#silent && !this.#listener.data(chunk)) controller.pause()
+  }
+
+  onResponseEnd (): void {
+    this.#end()
+    if (this.#silent) return
+    this.#silent = true
+    this.#listener.ended()
+  }
+
+  onRequestUpgrade (controller: Dispatcher.DispatchController, _status: number, _headers: unknown, socket: Duplex): void {
+    this.#switched = true
+    socket.once('close', () => { this.#end() })
+    const headers = rawHeadersOf(controller)
+    if (this.#silent || faultOf(STATUS_MIN, headers) !== null) {
+      socket.on('error', () => {})
+      socket.destroy()
+      this.#fail({ kind: 'broken', code: 'BAD_HEADER' })
+      return
+    }
+    this.#silent = true
+    this.#listener.switched(headers, socket)
+  }
+
+  onResponseError (_controller: unknown, error: Error): void {
+    if (!this.#switched) this.#end()
+    const code = codeOf(error)
+    if (!this.#started || UNREACHABLE.test(code)) this.#fail({ kind: 'unreachable', code })
+    else this.#fail({ kind: /TIMEOUT/.test(code) ? 'timeout' : 'broken', code })
+  }
+
+  #dispatch (): void {
+    const { upstream, method, target, headers, body, upgrade, idleMs } = this.#request
+    try {
+      this.#use.pool.dispatch({
+        method: method as Dispatcher.HttpMethod,
+        path: originForm(target),
+        headers: headers as string[],
+        body,
+        ...(upgrade !== null && { upgrade }),
+        headersTimeout: idleMs,
+        bodyTimeout: idleMs,
+        // HTTP/1.1 cannot tell an answer too many from the next request's own (docs/protocol.md, E4b).
+        reset: upstream.keepAliveMs === 0
+      }, this)
+    } catch (error) {
+      this.onResponseError(null, error as Error)
+    }
+  }
+
+  #unplaced (refusal: Refusal): void {
+    this.#request.body?.destroy()
+    this.#use.done()
+    this.#over = true
+    this.#fail({ kind: 'no-place', refusal, code: 'NO_PLACE' })
+  }
+
+  #fail (fault: PassFault): void {
+    if (this.#silent) return
+    this.#silent = true
+    this.#listener.failed(fault)
+  }
+
+  #end (): void {
+    if (this.#over) return
+    this.#over = true
+    this.#use.places.leave(this.#request.holder)
+    this.#use.done()
+  }
+}
+
+/** No connection came to be. */
+const UNREACHABLE = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/

@@ -1,0 +1,141 @@
+/** One caller, or one address, comes to so many records on a route and no further; what it has is still replayed to it. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { StoreUnavailable } from '../../src/errors.ts'
+import type { RecordCounts } from '../../src/ports.ts'
+import { MemoryCounts } from '../../src/store/memory-counts.ts'
+import type { Called } from '../harness/call.ts'
+import { eventually } from '../harness/eventually.ts'
+import { startDrop } from './drop-world.ts'
+import { startInbox } from './inbox-world.ts'
+import { countingMeter, startGuarded } from '../harness/gateway.ts'
+import type { GuardedOptions } from '../harness/gateway.ts'
+import { startWitness } from '../harness/witness.ts'
+
+const as = (who: string, address = '192.0.2.1') => ({ headers: { Authorization: `Bearer ${who}`, 'X-Forwarded-For': address } })
+const TRUSTED = ['127.0.0.1']
+/** By when a gateway has told the store, and heard of the others: some rounds of a second. */
+const HEARD_WITHIN_MS = 10_000
+
+const BOUND = { recordsPerCaller: 2 }
+
+async function start (t: TestContext, { policy, counts = new MemoryCounts(Date.now), world = {}, ...more }: GuardedOptions & { readonly counts?: RecordCounts } = {}) {
+  return startGuarded(t, { policy: { ...BOUND, ...policy }, trustProxies: TRUSTED, world: { counts, ...world }, ...more })
+}
+
+async function statusOf (asked: Promise<Called>): Promise<string> {
+  const { status, headers, text } = await asked
+  return text.includes('"code":"too-many-records"') ? `${status} too-many-records ${headers['retry-after']}` : String(status)
+}
+
+const REFUSED = '429 too-many-records 60'
+
+test('beyond the bound 429 and nothing is sent; what it has is replayed; others have their own', async t => {
+  const meter = countingMeter()
+  const { ask, witness } = await start(t, { world: { meter } })
+  for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
+  assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  assert.equal(meter.counts.get('shed'), 1)
+  const replayed = await ask('one', as('alice'))
+  assert.deepEqual([replayed.status, replayed.headers['idempotent-replayed']], [201, 'true'])
+  assert.equal(await statusOf(ask('one', { ...as('alice'), body: 'another' })), '422')
+  assert.equal(await statusOf(ask('one', as('bob'))), '201')
+  assert.equal(witness.seen.length, 3)
+})
+
+test('beyond the bound a record that this process remembers nothing of is replayed from the store', async t => {
+  const { ask, witness } = await start(t, { world: { limits: { share: 1, executions: 10, waiters: 10, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 0 } } })
+  for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
+  assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  assert.equal((await ask('two', as('alice'))).headers['idempotent-replayed'], 'true')
+  assert.equal(witness.seen.length, 2)
+})
+
+test('what was freed, or is of unknown outcome where that is sent again, is sent again: it is no further record', async t => {
+  let tries = 0
+  const { ask, witness } = await start(t, {
+    policy: { unknown: 'retry' },
+    answer: (_seen, response, socket) => {
+      if (tries++ === 0) socket.destroy()
+      else if (tries === 2) response.writeHead(401).end()
+      else response.writeHead(201).end()
+    }
+  })
+  assert.equal(await statusOf(ask('one', as('alice'))), '502')
+  assert.equal(await statusOf(ask('two', as('alice'))), '401')
+  assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
+  assert.equal(witness.seen.length, 4)
+})
+
+test('what was never sent is not counted, until it is', async t => {
+  const { ask, witness } = await start(t, { upstream: { connectTimeoutMs: 200 } })
+  await witness.close()
+  for (const key of ['one', 'two', 'three']) assert.equal(await statusOf(ask(key, as('alice'))), '502')
+  const again = await startWitness(undefined, Number(new URL(witness.url).port))
+  t.after(() => again.close())
+  for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
+  assert.equal(await statusOf(ask('four', as('alice'))), REFUSED)
+})
+
+test('an event of mode drop that did not go through is not counted, and its retry goes through', async t => {
+  const { ask } = await startDrop(t, { policy: { recordsPerCaller: 1 }, trustProxies: TRUSTED, answer: (_seen, response, _socket, count) => { response.writeHead(count === 1 ? 500 : 200).end() } })
+  assert.notEqual(await statusOf(ask('one', as('alice'))), '200')
+  assert.equal(await statusOf(ask('one', as('alice'))), '200')
+  assert.equal(await statusOf(ask('two', as('alice'))), '503 too-many-records 60')
+})
+
+test('two gateways with one store come to one bound', async t => {
+  const counts = new MemoryCounts(Date.now)
+  const [one, two] = [await start(t, { counts }), await start(t, { counts })]
+  for (const key of ['one', 'two']) assert.equal(await statusOf(one.ask(key, as('alice'))), '201')
+  let number = 0
+  await eventually(async () => await statusOf(two.ask(`there-${number++}`, as('alice'))) === REFUSED, 'the other one has heard of it', HEARD_WITHIN_MS)
+})
+
+test('one address has a bound whatever it calls itself; where callers share a scope, the address is the caller', async t => {
+  const perPeer = await start(t, { policy: { recordsPerCaller: null, recordsPerPeer: 2 } })
+  for (const [index, who] of ['alice', 'bob'].entries()) assert.equal(await statusOf(perPeer.ask(`key-${index}`, as(who))), '201')
+  assert.equal(await statusOf(perPeer.ask('more', as('carol'))), REFUSED)
+  assert.equal(await statusOf(perPeer.ask('more', as('carol', '192.0.2.2'))), '201')
+
+  const shared = await start(t, { policy: { scope: { kind: 'parts', parts: [{ kind: 'const', value: 'all' }] } } })
+  for (const key of ['one', 'two']) assert.equal(await statusOf(shared.ask(key, as('alice'))), '201')
+  assert.equal(await statusOf(shared.ask('three', as('bob'))), REFUSED)
+  assert.equal(await statusOf(shared.ask('three', as('bob', '192.0.2.2'))), '201')
+})
+
+test('an inbox takes no further message of that caller, and says of those it has that it has them', async t => {
+  const { ask } = await startInbox(t, { policy: BOUND, trustProxies: TRUSTED })
+  for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '202')
+  assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  assert.equal(await statusOf(ask('two', as('alice'))), '202')
+})
+
+test('mode drop lets no further event of that caller through, and tells duplicates that they are', async t => {
+  const { ask, witness } = await startDrop(t, { policy: BOUND, trustProxies: TRUSTED })
+  for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
+  assert.equal(await statusOf(ask('three', as('alice'))), '503 too-many-records 60', 'as its senders have it')
+  assert.equal(await statusOf(ask('two', as('alice'))), '200')
+  assert.equal(witness.seen.length, 2)
+})
+
+test('while the store does not answer nothing that was counted is lost, and nobody waits for it', async t => {
+  const world = { away: true }
+  const inner = new MemoryCounts(Date.now)
+  const told: number[] = []
+  const counts: RecordCounts = {
+    add: async each => {
+      if (world.away) throw new StoreUnavailable('memory', 'counts', false)
+      told.push(...each.map(({ records }) => records))
+      return inner.add(each)
+    },
+    sweep: async limit => inner.sweep(limit)
+  }
+  const { ask } = await start(t, { counts })
+  for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
+  assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  world.away = false
+  await eventually(() => told.reduce((sum, each) => sum + each, 0) === 2, 'they are told later', HEARD_WITHIN_MS)
+})

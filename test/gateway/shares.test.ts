@@ -1,0 +1,112 @@
+/** Nobody takes every place: one caller, or one address, leaves room to the others, whatever it holds (docs/threat-model.md). */
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { test } from 'node:test'
+import { call } from '../harness/call.ts'
+import type { Called } from '../harness/call.ts'
+import { eventually } from '../harness/eventually.ts'
+import { apiPolicy, countingMeter, guardedRoute, startGateway, startGuarded } from '../harness/gateway.ts'
+import { slow } from '../harness/slow.ts'
+import { startWitness } from '../harness/witness.ts'
+
+const LIMITS = { share: 0.5, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
+const as = (who: string) => ({ headers: { Authorization: `Bearer ${who}` } })
+/** The tests' own process is every client: a proxy that is trusted says who they are. */
+const from = (address: string) => ({ headers: { 'X-Forwarded-For': address } })
+const TRUSTED = ['127.0.0.1']
+
+async function refusalOf (answer: Promise<Called>): Promise<string> {
+  const { status, json, headers } = await answer
+  assert.ok(Number(headers['retry-after']) >= 1)
+  return `${status} ${json.code}`
+}
+
+test('one caller has half of the executions alone, gets 429 beyond, and another one is served at once', async t => {
+  const { answer, open } = slow()
+  const meter = countingMeter()
+  const { ask, witness, gateway } = await startGuarded(t, { answer, trustProxies: TRUSTED, world: { meter, limits: { ...LIMITS, executions: 10 } } })
+  const held = Array.from({ length: 5 }, async (_, number) => ask(`held-${number}`, as('alice')))
+  await witness.reached(5)
+  assert.equal(await refusalOf(ask('more', as('alice'))), '429 too-many-in-flight')
+  assert.equal(meter.counts.get('shed'), 1)
+  const other = ask('other', as('bob'))
+  await witness.reached(6)
+  open()
+  assert.deepEqual((await Promise.all([...held, other])).map(({ status }) => status), Array.from({ length: 6 }, () => 201))
+  await eventually(() => gateway.executing.held === 0 && gateway.executing.holders === 0, 'nothing is counted any more')
+  assert.equal((await ask('more', as('alice'))).status, 201)
+})
+
+test('one address has half of them whatever it calls itself; a trusted proxy has no share, its clients have', async t => {
+  const { answer, open } = slow()
+  const { ask, witness } = await startGuarded(t, { answer, trustProxies: TRUSTED, world: { limits: { ...LIMITS, executions: 10 } } })
+  const both = (who: string, address: string) => ({ headers: { ...as(who).headers, ...from(address).headers } })
+  const held = Array.from({ length: 5 }, async (_, number) => ask(`held-${number}`, both(`name-${number}`, '192.0.2.1')))
+  await witness.reached(5)
+  assert.equal(await refusalOf(ask('more', both('another', '192.0.2.1'))), '429 too-many-in-flight')
+  const other = ask('other', both('another', '192.0.2.2'))
+  await witness.reached(6)
+  open()
+  for (const { status } of await Promise.all([...held, other])) assert.equal(status, 201)
+})
+
+test('who has a share of the waiters gets the in-flight answer at once, and another one waits', async t => {
+  const { answer, open } = slow()
+  const { ask, witness, gateway } = await startGuarded(t, { answer, policy: { inFlight: { waitMs: 5_000, status: 409 } }, trustProxies: TRUSTED, world: { limits: { ...LIMITS, waiters: 4 } } })
+  const firsts = ['alice', 'bob'].map(async who => ask('k', as(who)))
+  await witness.reached(2)
+  const waiting = Array.from({ length: 2 }, async () => ask('k', as('alice')))
+  await eventually(() => gateway.waiters === 2, 'alice has her share')
+  assert.equal((await ask('k', as('alice'))).json.code, 'in-flight')
+  waiting.push(ask('k', as('bob')))
+  await eventually(() => gateway.waiters === 3, 'bob waits')
+  open()
+  for (const { status } of await Promise.all([...firsts, ...waiting])) assert.equal(status, 201)
+})
+
+/** A guarded upload that stops before its end. */
+function stopped (url: string, { headers }: { readonly headers: Readonly<Record<string, string>> }, bytes: number): Socket {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  socket.write(`POST /things HTTP/1.1\r\nHost: gateway\r\nIdempotency-Key: stopped\r\n${Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')}Content-Length: ${bytes + 1}\r\n\r\n${'x'.repeat(bytes)}`)
+  return socket
+}
+
+test('uploads that stop hold a share of the buffers, and others\' requests are read', async t => {
+  const { url, ask, gateway } = await startGuarded(t, { trustProxies: TRUSTED, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 20_000 } }, world: { limits: { ...LIMITS, bufferedBytes: 80_000 } } })
+  const uploads = Array.from({ length: 8 }, () => stopped(url, from('192.0.2.1'), 10_000))
+  await eventually(() => gateway.buffered.held === 30_000, () => `its share is held, not ${gateway.buffered.held}`)
+  assert.equal((await ask('k', { ...from('192.0.2.2'), body: 'x'.repeat(10_000) })).status, 201)
+  assert.equal(await refusalOf(ask('l', { ...from('192.0.2.1'), body: 'x'.repeat(10_000) })), '429 too-many-in-flight')
+  for (const socket of uploads) socket.destroy()
+  await eventually(() => gateway.buffered.held === 0, 'they have gone')
+})
+
+// Its share of all the room was as much as there is for requests: nobody else had any.
+test('by default, too, others have room for more than a little beside uploads that stop', async t => {
+  const { url, ask, gateway } = await startGuarded(t, { trustProxies: TRUSTED, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 200_000 } }, world: { limits: { ...LIMITS, share: 0.75, bufferedBytes: 800_000 } } })
+  const uploads = Array.from({ length: 100 }, () => stopped(url, from('192.0.2.1'), 10_000))
+  await eventually(() => gateway.buffered.held === 450_000, () => `its share is held, not ${gateway.buffered.held}`)
+  assert.equal((await ask('k', { ...from('192.0.2.2'), body: 'x'.repeat(60_000) })).status, 201)
+  for (const socket of uploads) socket.destroy()
+})
+
+test('what passes through has places of its own, and one address a share of them', async t => {
+  const { answer, open } = slow()
+  const witness = await startWitness(answer)
+  const route = guardedRoute(witness.url, {}, { passThroughMax: 4, connectTimeoutMs: 100 })
+  // The shares of places come with the upstreams.
+  const { url, held } = await startGateway(t, { routes: [{ ...route, match: { ...route.match, methods: [] }, idempotency: null }], trustProxies: TRUSTED, share: 0.5 })
+  t.after(async () => { await witness.close() })
+  const read = async (address: string): Promise<Called> => call(url, '/a', { method: 'GET', ...from(address) })
+  const first = [read('192.0.2.1'), read('192.0.2.1')]
+  await witness.reached(2)
+  assert.equal(await refusalOf(read('192.0.2.1')), '429 too-many-in-flight')
+  const other = read('192.0.2.2')
+  await witness.reached(3)
+  const waits = read('192.0.2.1')
+  open()
+  for (const { status } of await Promise.all([...first, other, waits])) assert.equal(status, 201)
+  await eventually(() => held().passing === 0, 'every place is free')
+})
