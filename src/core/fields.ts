@@ -62,8 +62,18 @@ export function isOurs (plain: string): boolean {
 
 /** Fields that say where a request came from, and what was asked for there: believed only from a trusted peer. */
 export function isForwarded (plain: string): boolean {
-  return FORWARDED.has(plain) || OF_THE_WAY.test(plain)
+  const before = known.get(plain)
+  if (before !== undefined) return before
+  const forwarded = FORWARDED.has(plain) || OF_THE_WAY.test(plain)
+  if (known.size >= KNOWN_MAX) known.clear()
+  if (plain.length <= KNOWN_CHARS_MAX) known.set(plain, forwarded)
+  return forwarded
 }
+
+/** Asked of every field of every request, and clients have the same few: a tenth of a megabyte. */
+const known = new Map<string, boolean>()
+const KNOWN_MAX = 1_000
+const KNOWN_CHARS_MAX = 64
 
 /**
  * Whatever is called so: every network has names of its own (`X-Forwarded-For`, `Incap-Client-IP`, `Fly-Forwarded-Proto`), and each

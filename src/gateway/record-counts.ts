@@ -100,10 +100,13 @@ export class RecordCounts {
 }
 
 /** Where callers are not told apart, the peer is the caller; one behind a proxy that does not say who it is has no bound. */
-function boundsOf ({ route: { idempotency: { recordsPerCaller, recordsPerPeer } }, holding: { holder: { caller, peer } } }: Visit): Bound[] {
+function boundsOf ({ route: { idempotency: { recordsPerCaller, recordsPerPeer } }, holding: { holder: { caller, peer } } }: Visit): readonly Bound[] {
+  if (recordsPerCaller === null && recordsPerPeer === null) return NO_BOUNDS
   const ofPeer = Math.min(recordsPerPeer ?? Infinity, caller === null ? recordsPerCaller ?? Infinity : Infinity)
   return [
     ...(recordsPerCaller !== null && caller !== null ? [{ as: 'caller' as const, who: `caller ${caller}`, most: recordsPerCaller }] : []),
     ...(ofPeer !== Infinity && peer !== null ? [{ as: 'peer' as const, who: `peer ${peer}`, most: ofPeer }] : [])
   ]
 }
+
+const NO_BOUNDS: readonly Bound[] = []

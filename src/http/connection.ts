@@ -99,7 +99,7 @@ export class Connections {
   #begin (socket: Socket, line: Line, exchange: Exchange): void {
     const { request, response, handle } = exchange
     line.current = exchange
-    response.once('close', () => { this.#next(socket, line) })
+    response.on('close', () => { this.#next(socket, line) })
     handle(request, response)
   }
 

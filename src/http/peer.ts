@@ -68,7 +68,7 @@ const IPV6_GROUPS = 8
 const IPV6_NETWORK_GROUPS = 4
 
 function networkOf (address: string): string {
-  if (isIP(address) !== 6) return address
+  if (!address.includes(':')) return address
   const [text = ''] = address.split('%')
   const [head = '', tail = ''] = text.split('::')
   const [first, last] = [head, tail].map(part => part === '' ? [] : part.split(':')) as [string[], string[]]

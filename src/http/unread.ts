@@ -4,25 +4,43 @@ import type { Holder } from '../core/limit.ts'
 import type { ServerOptions } from './server.ts'
 import type { Patience, Unread } from './write.ts'
 
-export function patienceOf ({ limits, gateway: { world: { meter } } }: ServerOptions): Patience {
+export function patienceOf ({ limits, meter }: ServerOptions): Patience {
   return { idleMs: limits.clientIdleMs, stalled: () => { meter.idled('answer') } }
 }
 
 /** `holder`: absent: the client's address alone is known. */
 export function unreadOf (options: ServerOptions, raw: IncomingMessage, holder?: Holder): Unread {
-  const { buffered, world: { meter } } = options.gateway
-  return {
-    ...patienceOf(options),
-    hold: bytes => {
-      const by = holder ?? { caller: null, peer: options.peers.peerOf(raw) }
-      const refusal = buffered.take('answers', bytes, by)
-      if (refusal !== null && bytes > NEVER_CUT_BYTES) {
-        meter.shed('bufferedBytes', refusal)
-        return null
-      }
-      if (refusal !== null) buffered.force('answers', bytes, by)
-      return () => { buffered.release('answers', bytes, by) }
+  return new UnreadAnswer(options, raw, holder)
+}
+
+/** Made for every answer, and asked of few: most are with the kernel as soon as they are written. */
+class UnreadAnswer implements Unread {
+  readonly #options: ServerOptions
+  readonly #raw: IncomingMessage
+  readonly #holder: Holder | undefined
+
+  constructor (options: ServerOptions, raw: IncomingMessage, holder: Holder | undefined) {
+    this.#options = options
+    this.#raw = raw
+    this.#holder = holder
+  }
+
+  get idleMs (): number { return this.#options.limits.clientIdleMs }
+
+  stalled (): void {
+    this.#options.meter.idled('answer')
+  }
+
+  hold (bytes: number): (() => void) | null {
+    const { gateway: { buffered }, meter, peers } = this.#options
+    const by = this.#holder ?? { caller: null, peer: peers.peerOf(this.#raw) }
+    const refusal = buffered.take('answers', bytes, by)
+    if (refusal !== null && bytes > NEVER_CUT_BYTES) {
+      meter.shed('bufferedBytes', refusal)
+      return null
     }
+    if (refusal !== null) buffered.force('answers', bytes, by)
+    return () => { buffered.release('answers', bytes, by) }
   }
 }
 

@@ -23,13 +23,13 @@ export interface Patience {
   /** A client that does not read for so long has gone. (Node counts once more if its own queue has moved meanwhile.) */
   readonly idleMs: number
   /** Called when it is cut off for that. */
-  readonly stalled: () => void
+  stalled: () => void
 }
 
 /** What an answer may cost while its client does not read it. */
 export interface Unread extends Patience {
   /** Told how many bytes wait for the client, whole answers only. null: there is no room for them; else how to give it back. */
-  readonly hold: (bytes: number) => (() => void) | null
+  hold: (bytes: number) => (() => void) | null
 }
 
 /** Bytes of body written. Throws only for headers that Node refuses to write. */
@@ -84,14 +84,14 @@ function holdUnread (response: ServerResponse, unread: Unread): void {
 }
 
 /** From now on a client that does not read has so long. */
-export function endStalled (response: ServerResponse, { idleMs, stalled }: Patience): void {
+export function endStalled (response: ServerResponse, patience: Patience): void {
   if (response.listenerCount('timeout') === 0) {
     response.on('timeout', () => {
-      stalled()
+      patience.stalled()
       response.destroy()
     })
   }
-  response.setTimeout(idleMs)
+  response.setTimeout(patience.idleMs)
 }
 
 /** It has all the time: nothing waits for it. */

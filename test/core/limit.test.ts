@@ -52,6 +52,18 @@ test('the smallest thing that is of use has room while there is any, however sma
   assert.deepEqual([few.take(1, caller('a')), few.take(1, caller('a')), few.take(1, caller('b'))], [null, 'caller', null])
 })
 
+test('who has come and gone is forgotten, and who stays is not, however many come', () => {
+  const limit = new Limit(10, 0.5)
+  assert.equal(limit.take(5, caller('stays', 'its peer')), null)
+  for (let n = 0; n < 20_000; n++) {
+    assert.equal(limit.take(1, caller(`caller ${n}`, `peer ${n}`)), null)
+    limit.release(1, caller(`caller ${n}`, `peer ${n}`))
+  }
+  assert.ok(limit.remembered <= 2 * 1_026, String(limit.remembered))
+  assert.equal(limit.holders, 2)
+  assert.equal(limit.refusal(1, caller('stays')), 'caller')
+})
+
 test('what is held already stays held when the bound shrinks, and stops what comes next', () => {
   const limit = new Limit(10)
   limit.force(8, caller('a'))
