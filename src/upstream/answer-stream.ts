@@ -5,7 +5,7 @@
 import type { Dispatcher } from 'undici'
 
 /** Unread bytes at which the upstream is asked to wait. */
-const UNREAD_BYTES_MAX = 256 * 1024
+const UNREAD_BYTES_MAX = 64 * 1024
 /** As much as one read of a socket: what was gathered is given away as what comes behind it is. */
 const PIECE_BYTES = 64 * 1024
 

@@ -12,6 +12,7 @@ import { call } from '../harness/call.ts'
 import { startProcess } from '../harness/process-gateway.ts'
 import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { Chance } from '../simulation/chance.ts'
+import { Collector, INSPECTED } from './collector.ts'
 import { listening } from './taps.ts'
 
 export interface PeersResult { readonly plays: readonly PeersPlay[], readonly violations: readonly string[] }
@@ -20,7 +21,7 @@ export interface PeersPlay {
   readonly peers: number
   /** Requests of others meanwhile, each answered as it should be. */
   readonly served: number
-  /** What the process' resident memory rose by, at most. */
+  /** What the process' resident memory rose by, at most, each time behind a collection: what it holds, not what it has not cleared away yet. */
   readonly roseBytes: number
 }
 
@@ -28,7 +29,10 @@ interface Cleanups { after: (end: () => Promise<void>) => void }
 
 const MIB = 1024 * 1024
 const BUFFERED_BYTES = 16 * MIB
-/** What is buffered, what sockets hold, and what a heap takes before it is collected. One tunnel without back-pressure took 800 MiB. */
+/**
+ * What is buffered, half a MiB for each of 120 peers on its way through sockets and streams, the embedded store's share of large answers,
+ * and what the allocator keeps of all that. One tunnel without back-pressure took 800 MiB.
+ */
 const ROSE_MAX = 160 * MIB
 const IDLE_MS = 1_000
 /** Idle limits are looked at about as often as they are long, and a busy machine is late. */
@@ -146,13 +150,15 @@ export async function playPeers (t: Cleanups, { seed }: { readonly seed: number 
   const url = await startPeerOrigin(t)
   const plays: PeersPlay[] = []
   const violations: string[] = []
-  const gateway = await startProcess(t, { config: configOf(url) })
+  const gateway = await startProcess(t, { config: configOf(url), env: INSPECTED })
+  const collector = await Collector.of(gateway)
+  t.after(async () => { collector.close() })
   // The first requests of a process make its heap what it is.
   await Promise.all(Array.from({ length: 200 }, async (_, number) => askBoth(gateway, `warm-${number}`)))
   for (const [at, { name, count: [least, most], peer }] of SCENARIOS.entries()) {
     const world = { gateway, chance: new Chance(seed, at) }
     const peers = world.chance.whole(least, most)
-    const watch = watchOver(gateway, `${seed}-${at}`)
+    const watch = watchOver(gateway, collector, `${seed}-${at}`)
     const sockets = Array.from({ length: peers }, (_, number) => peer(world, number))
     try {
       await endedAll(gateway, sockets)
@@ -198,12 +204,13 @@ async function metricsOf (gateway: ProcessGateway): Promise<(name: string) => nu
   return name => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN)
 }
 
-function watchOver (gateway: ProcessGateway, name: string): { readonly stop: () => Promise<{ readonly served: number, readonly roseBytes: number, readonly wrong: string[] }> } {
+function watchOver (gateway: ProcessGateway, collector: Collector, name: string): { readonly stop: () => Promise<{ readonly served: number, readonly roseBytes: number, readonly wrong: string[] }> } {
   let [served, least, most] = [0, Infinity, 0]
   const watch = { over: false }
   const wrong: string[] = []
   const watching = (async () => {
     for (let number = 0; !watch.over; number++) {
+      await collector.collect()
       const resident = (await metricsOf(gateway))('process_resident_memory_bytes')
       if (number === 0) least = resident
       most = Math.max(most, resident)
