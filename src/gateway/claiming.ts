@@ -249,6 +249,7 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
     const seen: Seen = { id, owner: row.owner, attempt: row.attempt, fingerprint: row.fingerprint }
     const taken = await granted(gateway, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
     if (taken.kind !== 'lost') return taken
+    execution.countsAnew = true
   }
   if (step.do === 'lapse') {
     const lapsed = await records.lapse({ ids: [id], running: gateway.runningOwners(), limit: 1, still: () => gateway.contact.mayLapse() })

@@ -78,13 +78,20 @@ export class Connections {
     if (isLast || line.waiting.length >= PIPELINED_MAX) line.last = true
   }
 
-  /** Whether a request of this connection is not answered yet. */
-  isAnswering (socket: Socket): boolean {
-    return (this.#lines.get(socket)?.current ?? null) !== null
+  /**
+   * Of a request that takes its connection over: false, where it stands behind one that has no answer yet, or behind the last one that is taken. Its
+   * bytes would stand in the middle of that one's; so that one gets its answer, and the connection ends.
+   */
+  mayTakeOver (socket: Socket): boolean {
+    const line = this.#lines.get(socket)
+    if (line === undefined || (line.current === null && !line.last)) return true
+    heed(socket, () => line.current?.response ?? null)
+    this.#endAfterAnswers(socket)
+    return false
   }
 
   /** What is being answered gets its answer, and nothing more is read behind it. */
-  endAfterAnswers (socket: Socket): void {
+  #endAfterAnswers (socket: Socket): void {
     socket.pause()
     const line = this.#lines.get(socket)
     if (line?.current == null) {
@@ -113,15 +120,19 @@ export class Connections {
     }
     const next = line.waiting.shift()
     if (next !== undefined) {
+      // The time that the one before had for being read is not this one's.
+      socket.setTimeout(0)
       if (line.waiting.length === 0 && !line.last) socket.resume()
       return this.#begin(socket, line, next)
     }
-    if (line.last) socket.end(() => { socket.destroy() })
+    if (!line.last) return
+    socket.end()
+    cutSoon(socket)
   }
 
   #refuseConnect (socket: Socket): void {
     socket.on('error', () => {})
-    if (this.isAnswering(socket)) return this.endAfterAnswers(socket)
+    if (!this.mayTakeOver(socket)) return
     endWith(socket, 'bad-request', { status: 405, detail: 'The gateway is no proxy that clients connect through.', base: this.#problemBaseUri() })
   }
 
@@ -135,11 +146,13 @@ export class Connections {
 
   /** What the parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */
   refuse (error: Error & { readonly code?: string }, socket: Socket): void {
+    // Ended already, and what its client still sends is dropped until it is cut: Node tells of each piece anew.
+    if (socket.writableEnded && error.code !== 'ECONNRESET') return
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
       return
     }
-    if (this.#hasAnswers(socket)) return this.endAfterAnswers(socket)
+    if (this.#hasAnswers(socket)) return this.#endAfterAnswers(socket)
     endWith(socket, codeOf(error), { base: this.#problemBaseUri() })
   }
 
@@ -163,6 +176,21 @@ export class Connections {
  */
 function stopReading (socket: Socket, line: Line): void {
   process.nextTick(() => { if (line.waiting.length > 0 || line.last) socket.pause() })
+}
+
+/**
+ * Node lets go of a socket before it tells that a request would take it over (24.21: of `drain` and `timeout` too): an answer that is written
+ * on it would never go on, nor be ended. Returns how to let go of it as well.
+ */
+export function heed (socket: Socket, answering: () => ServerResponse | null): () => void {
+  const onDrain = (): void => { answering()?.emit('drain') }
+  const onTimeout = (): void => { answering()?.emit('timeout') }
+  socket.on('drain', onDrain)
+  socket.on('timeout', onTimeout)
+  return () => {
+    socket.off('drain', onDrain)
+    socket.off('timeout', onTimeout)
+  }
 }
 
 /** A problem on a bare socket, and the end of it. */

@@ -19,7 +19,7 @@ import { addRequestId } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
 import { patienceOf, unreadOf } from './unread.ts'
 import { Upload } from './upload.ts'
-import { endStalled, isWhole, leaveStalled, restUnread, writeSlowly, writeWhole } from './write.ts'
+import { breakOff, endStalled, isWhole, leaveStalled, restUnread, writeSlowly, writeWhole } from './write.ts'
 
 /**
  * A head waits so long for what comes behind it: an upstream that breaks off at once is told as that, and most answers
@@ -127,9 +127,12 @@ class Exchange implements PassListener {
     if (!response.destroyed && !this.#begun()) return
     this.#over = true
     if (response.destroyed) return
-    endStalled(response, patienceOf(this.#options))
-    if (isRead(this.#raw)) response.end()
-    else void restUnread(this.#raw).then(() => { response.end() })
+    const end = (): void => {
+      endStalled(response, patienceOf(this.#options))
+      response.end()
+    }
+    if (isRead(this.#raw)) end()
+    else void restUnread(this.#raw).then(end)
   }
 
   /** Nobody asked for it. */
@@ -158,7 +161,7 @@ class Exchange implements PassListener {
   #refuse (code: ProblemCode, more: { readonly detail?: string, readonly close?: boolean } = {}): void {
     const response = this.#response
     if (response.headersSent) {
-      response.destroy()
+      breakOff(response)
       return
     }
     this.#upload?.destroy()

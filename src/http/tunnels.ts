@@ -12,7 +12,7 @@ import { pairs } from '../core/lines.ts'
 import type { RawHeaders } from '../core/record.ts'
 import type { PassListener } from '../ports.ts'
 import type { Connections } from './connection.ts'
-import { cutSoon, endWith } from './connection.ts'
+import { cutSoon, endWith, heed } from './connection.ts'
 import { informer } from './informational.ts'
 import { answerFields, codeOf, passRequest, tellFault } from './passthrough.ts'
 import type { Passed } from './passthrough.ts'
@@ -42,6 +42,8 @@ export class Tunnels {
   readonly #connections: Connections
   readonly #wayOf: (request: IncomingMessage) => UpgradeWay
   readonly #open = new Set<Socket>()
+  /** Whose upstream has not answered, or is answering otherwise. */
+  readonly #asking = new Set<Socket>()
 
   constructor (options: ServerOptions, connections: Connections, wayOf: (request: IncomingMessage) => UpgradeWay) {
     this.#options = options
@@ -57,13 +59,12 @@ export class Tunnels {
 
   /** The drain is over. */
   end (): void {
-    for (const socket of this.#open) socket.destroy()
+    for (const socket of [...this.#open, ...this.#asking]) socket.destroy()
   }
 
   #take (request: IncomingMessage, socket: Socket, head: Buffer): void {
     socket.on('error', ignored)
-    // It is behind a request that has no answer yet: its bytes would stand in the middle of that one.
-    if (this.#connections.isAnswering(socket)) return this.#connections.endAfterAnswers(socket)
+    if (!this.#connections.mayTakeOver(socket)) return
     const id = requestIdOf(request)
     const base = this.#options.problemBaseUri
     const way = this.#wayOf(request)
@@ -80,6 +81,9 @@ export class Tunnels {
     response.assignSocket(client)
     response.shouldKeepAlive = false
     response.on('error', ignored)
+    const leaveAnswer = heed(client, () => response)
+    this.#asking.add(client)
+    client.once('close', () => { this.#asking.delete(client) })
     let switched = false
     // Who says something before the upstream has answered is read only so far. Who says nothing is seen to go.
     const early = [head]
@@ -117,6 +121,7 @@ export class Tunnels {
         return false
       },
       ended: () => {
+        endStalled(response, patienceOf(this.#options))
         response.end(() => {
           client.end()
           cutSoon(client)
@@ -131,6 +136,8 @@ export class Tunnels {
       switched: (headers, upstream) => {
         switched = true
         leave()
+        leaveAnswer()
+        this.#asking.delete(client)
         client.pause()
         response.detachSocket(client)
         this.#join(client, upstream, headers, Buffer.concat(early))

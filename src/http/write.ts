@@ -83,6 +83,15 @@ function holdUnread (response: ServerResponse, unread: Unread): void {
   else response.once('close', give)
 }
 
+/**
+ * The connection is cut rather than ended, so that nobody takes the part for the whole. To HTTP/1.0 an answer without a length ends where its
+ * connection does: it is reset.
+ */
+export function breakOff (response: ServerResponse): void {
+  if (response.req.httpVersion === '1.0') response.socket?.resetAndDestroy()
+  response.destroy()
+}
+
 /** From now on a client that does not read has so long. */
 export function endStalled (response: ServerResponse, patience: Patience): void {
   if (response.listenerCount('timeout') === 0) {
@@ -130,8 +139,8 @@ async function writeStream (response: ServerResponse, reply: Reply, body: Exclud
     }
     response.end()
   } catch {
-    // The upstream broke off. The connection is cut rather than ended, so that nobody takes the part for the whole.
-    response.destroy()
+    // The upstream broke off.
+    breakOff(response)
     body.destroy()
   }
   return bytes

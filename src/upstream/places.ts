@@ -1,16 +1,25 @@
 /**
  * Whose request is sent next to an upstream that has as many as it takes. Places have shares (core/limit.ts), so that one
- * caller's slow calls leave some to the others; those who wait for one take turns, a caller's own in their order.
+ * caller's slow calls leave some to the others; of those who wait for one peers take turns, and of each peer its callers, a caller's own in their order.
  */
 import { Limit } from '../core/limit.ts'
 import type { Holder, Refusal } from '../core/limit.ts'
 
 interface Waiting { readonly holder: Holder, readonly call: () => void, over: boolean }
 
+/** Of one peer, by caller; whose turn is next stands first. */
+type Lines = Map<string, Waiting[]>
+
 export class Places {
   readonly #limit: Limit
-  /** By caller, else by peer; whose turn is next stands first. */
-  readonly #lines = new Map<string, Waiting[]>()
+  /**
+   * By peer, whose turn is next first. What has no peer is by its caller. One address with thousands of credentials is passed over as one: a
+   * look at all who wait is then bounded by the places, since whoever is refused for its share has one.
+   */
+  readonly #peers = new Map<string, Lines>()
+  /** Whoever is called may leave at once, and who left calls: one call goes round for all of them. */
+  #calling = false
+  #callsAgain = false
 
   constructor (max: number, share: number) {
     this.#limit = new Limit(max, share)
@@ -33,19 +42,19 @@ export class Places {
    * stop waiting; false: it was called already.
    */
   enter (holder: Holder, call: () => void): () => boolean {
-    const name = holder.caller ?? holder.peer ?? ''
-    const line = this.#lines.get(name)
+    const [peer, caller] = namesOf(holder)
+    const line = this.#peers.get(peer)?.get(caller)
     if (line === undefined && this.#limit.take(1, holder) === null) {
       call()
       return stoppedTooLate
     }
     const waiting: Waiting = { holder, call, over: false }
-    if (line === undefined) this.#lines.set(name, [waiting])
-    else line.push(waiting)
+    if (line !== undefined) line.push(waiting)
+    else this.#peers.set(peer, (this.#peers.get(peer) ?? new Map<string, Waiting[]>()).set(caller, [waiting]))
     return () => {
       if (waiting.over) return false
       waiting.over = true
-      this.#stepOut(name, waiting)
+      this.#stepOut(waiting)
       return true
     }
   }
@@ -56,28 +65,64 @@ export class Places {
   }
 
   #callNext (): void {
-    for (const [name, line] of this.#lines) {
-      const [first] = line
-      if (first === undefined) continue
-      const refusal = this.#limit.take(1, first.holder)
-      if (refusal === 'full') return
-      if (refusal !== null) continue
-      line.shift()
-      this.#lines.delete(name)
-      // Behind all the others: it has had its turn.
-      if (line.length > 0) this.#lines.set(name, line)
-      first.over = true
-      first.call()
+    this.#callsAgain = true
+    if (this.#calling) return
+    this.#calling = true
+    try {
+      while (this.#callsAgain) {
+        this.#callsAgain = false
+        this.#callThose()
+      }
+    } finally {
+      this.#calling = false
     }
   }
 
-  #stepOut (name: string, waiting: Waiting): void {
-    const line = this.#lines.get(name)
-    const at = line?.indexOf(waiting) ?? -1
-    if (line === undefined || at === -1) return
-    line.splice(at, 1)
-    if (line.length === 0) this.#lines.delete(name)
+  /** In turn, for as long as there are places for any. */
+  #callThose (): void {
+    for (const [peer, lines] of this.#peers) {
+      const next = this.#nextOf(lines)
+      if (next === 'full') return
+      if (next === null) continue
+      // Behind all the others: it has had its turn.
+      this.#peers.delete(peer)
+      if (lines.size > 0) this.#peers.set(peer, lines)
+      next.over = true
+      next.call()
+    }
   }
+
+  /** One that has its place now; null: none of them may have one. */
+  #nextOf (lines: Lines): Waiting | 'full' | null {
+    for (const [caller, line] of lines) {
+      const [first] = line
+      if (first === undefined) continue
+      const refusal = this.#limit.take(1, first.holder)
+      if (refusal === 'full') return refusal
+      if (refusal === 'peer') return null
+      if (refusal === 'caller') continue
+      line.shift()
+      lines.delete(caller)
+      if (line.length > 0) lines.set(caller, line)
+      return first
+    }
+    return null
+  }
+
+  #stepOut (waiting: Waiting): void {
+    const [peer, caller] = namesOf(waiting.holder)
+    const lines = this.#peers.get(peer)
+    const line = lines?.get(caller)
+    const at = line?.indexOf(waiting) ?? -1
+    if (lines === undefined || line === undefined || at === -1) return
+    line.splice(at, 1)
+    if (line.length === 0) lines.delete(caller)
+    if (lines.size === 0) this.#peers.delete(peer)
+  }
+}
+
+function namesOf ({ caller, peer }: Holder): readonly [peer: string, caller: string] {
+  return [peer ?? caller ?? '', caller ?? '']
 }
 
 function stoppedTooLate (): boolean { return false }

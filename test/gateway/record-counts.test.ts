@@ -5,6 +5,7 @@ import type { TestContext } from 'node:test'
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { RecordCounts } from '../../src/ports.ts'
 import { MemoryCounts } from '../../src/store/memory-counts.ts'
+import { MemoryStore } from '../../src/store/memory.ts'
 import type { Called } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { startDrop } from './drop-world.ts'
@@ -138,4 +139,57 @@ test('while the store does not answer nothing that was counted is lost, and nobo
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   world.away = false
   await eventually(() => told.reduce((sum, each) => sum + each, 0) === 2, 'they are told later', HEARD_WITHIN_MS)
+})
+
+/** As a database is asked, so that others come meanwhile. */
+function slowly (records: MemoryStore): MemoryStore {
+  const look = records.look.bind(records)
+  records.look = async id => {
+    await new Promise(resolve => setTimeout(resolve, 50))
+    return look(id)
+  }
+  return records
+}
+
+test('retries of one record at the bound that come at once are one execution, which the drain sees', async t => {
+  let tries = 0
+  const gate = Promise.withResolvers<null>()
+  const { ask, witness, gateway } = await start(t, {
+    policy: { recordsPerCaller: 1 },
+    world: { records: slowly(new MemoryStore({ nowMs: Date.now, scheme: '1' })) },
+    answer: async (_seen, response) => {
+      if (tries++ > 0) await gate.promise
+      response.writeHead(tries === 1 ? 401 : 201).end()
+    }
+  })
+  assert.equal(await statusOf(ask('one', as('alice'))), '401')
+  const retries = [ask('one', as('alice')), ask('one', as('alice'))]
+  await witness.reached(2)
+  await new Promise(resolve => setTimeout(resolve, 200))
+  assert.deepEqual([gateway.executions.size, gateway.underWay, gateway.executing.held], [1, 1, 1])
+  gate.resolve(null)
+  assert.ok((await Promise.all(retries)).every(({ status }) => status === 201 || status === 409))
+  assert.equal(witness.seen.length, 2)
+})
+
+test('standing records that are sent again at once are no more than may be executed', async t => {
+  let frees = true
+  const gate = Promise.withResolvers<null>()
+  const { ask, gateway } = await start(t, {
+    policy: { recordsPerCaller: 20 },
+    world: { records: slowly(new MemoryStore({ nowMs: Date.now, scheme: '1' })), limits: { share: 0.5, executions: 4, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 0 } },
+    answer: async (_seen, response) => {
+      if (!frees) await gate.promise
+      response.writeHead(frees ? 401 : 201).end()
+    }
+  })
+  const keys = Array.from({ length: 20 }, (_, number) => `key-${number}`)
+  for (const key of keys) assert.equal(await statusOf(ask(key, as('alice'))), '401')
+  frees = false
+  const retries = keys.map(async key => ask(key, as('alice')))
+  await eventually(() => gateway.executing.held > 0, 'some are under way')
+  await new Promise(resolve => setTimeout(resolve, 300))
+  assert.equal(gateway.executing.held, 2)
+  gate.resolve(null)
+  assert.deepEqual((await Promise.all(retries)).map(({ status }) => status).sort(), [201, 201, ...Array.from({ length: 18 }, () => 429)])
 })

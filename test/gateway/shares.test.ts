@@ -110,3 +110,35 @@ test('what passes through has places of its own, and one address a share of them
   for (const { status } of await Promise.all([...first, other, waits])) assert.equal(status, 201)
   await eventually(() => held().passing === 0, 'every place is free')
 })
+
+test('of an upstream\'s connections one caller has a share, and those who wait for one take turns', async t => {
+  const { answer, open } = slow()
+  const { ask, witness } = await startGuarded(t, { answer, trustProxies: TRUSTED, share: 0.5, upstream: { connectionsMax: 4 }, world: { limits: { ...LIMITS, share: 1 } } })
+  const alices = Array.from({ length: 12 }, async (_, number) => ask(`a${number}`, as('alice')))
+  await witness.reached(2)
+  const bobs = Array.from({ length: 2 }, async (_, number) => ask(`b${number}`, as('bob')))
+  await witness.reached(3)
+  await new Promise(resolve => setTimeout(resolve, 100))
+  const order = (): string => witness.seen.map(({ headers }) => String(headers['idempotency-key'])[0]).join('')
+  assert.equal(order(), 'aab')
+  open()
+  for (const { status } of await Promise.all([...alices, ...bobs])) assert.equal(status, 201)
+  // Not behind all of hers.
+  assert.ok(order().lastIndexOf('b') < 6, order())
+})
+
+test('an answer for which there is no room while its client does not read it is cut', async t => {
+  const meter = countingMeter()
+  const { url, gateway, held } = await startGuarded(t, { server: { clientIdleMs: 60_000 }, world: { meter, limits: { ...LIMITS, share: 1, bufferedBytes: 64 * 1024 * 1024, recentBytes: 64 * 1024 * 1024 } }, policy: { keep: { ...apiPolicy().keep, responseBytesMax: 12 * 1024 * 1024 } }, answer: (_seen, response) => { response.end(Buffer.alloc(12 * 1024 * 1024)) } })
+  const asked = (key: string): string => `POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer a\r\nIdempotency-Key: ${key}\r\nContent-Length: 0\r\n\r\n`
+  await (await fetch(`${url}/things`, { method: 'POST', headers: { authorization: 'Bearer a', 'idempotency-key': 'k' } })).arrayBuffer()
+  const sockets = Array.from({ length: 8 }, () => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {})
+    t.after(() => { socket.destroy() })
+    socket.write(asked('k'))
+    return socket.pause()
+  })
+  await eventually(() => (meter.counts.get('shed') ?? 0) > 0, 'there is no room for all of them')
+  await eventually(() => held().connections < sockets.length, 'some are cut')
+  assert.ok(gateway.buffered.held <= 64 * 1024 * 1024)
+})

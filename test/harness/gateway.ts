@@ -109,6 +109,8 @@ export interface TestGateway {
   readonly world: World
   /** Clients' connections that the gateway's side still holds; of them, tunnels; what passes through. */
   readonly held: () => { readonly connections: number, readonly tunnels: number, readonly passing: number }
+  /** The end of a drain: what is open is cut. */
+  readonly cut: () => void
   close: () => Promise<void>
 }
 
@@ -185,7 +187,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   }
   const closeOnce = async (): Promise<void> => { await (closed ??= close()) }
   t.after(closeOnce)
-  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, held: () => ({ connections: connections(), tunnels: tunnels(), passing: passing.size }), close: closeOnce }
+  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, held: () => ({ connections: connections(), tunnels: tunnels(), passing: passing.size }), cut, close: closeOnce }
 }
 
 /** From now on whose a request is is told by these; its identity is made as before ({@link switchRules}). */

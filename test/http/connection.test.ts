@@ -1,5 +1,6 @@
 /** One connection, several requests, and bytes that are none. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { callRaw } from '../harness/call.ts'
@@ -153,3 +154,67 @@ for (const [what, text] of LAST_WORDS) {
     assert.deepEqual(witness.seen.filter(({ target }) => target === '/behind'), [])
   })
 }
+
+/** More than sockets, and the streams between them, hold. */
+const LARGE = 24 * 1024 * 1024
+
+test('garbage behind a large answer takes nothing of it away, whatever comes behind that', async t => {
+  const { url, held } = await startGuarded(t, { answer: (_seen, response) => { response.end(Buffer.alloc(LARGE)) } })
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  t.after(() => { socket.destroy() })
+  const errors: Error[] = []
+  socket.on('error', error => { errors.push(error) })
+  socket.write('POST /things HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\ngarbage\r\n\r\n')
+  await once(socket, 'data')
+  socket.pause()
+  socket.write('x'.repeat(1_000))
+  await new Promise(resolve => setTimeout(resolve, 200))
+  let bytes = 0
+  socket.on('data', (chunk: Buffer) => { bytes += chunk.length })
+  socket.resume()
+  await once(socket, 'close')
+  assert.ok(bytes > LARGE - 1024 * 1024, `${bytes} bytes came`)
+  assert.deepEqual(errors, [])
+  await eventually(() => held().connections === 0, 'nothing is held')
+})
+
+// The parser tells of each further piece anew, and a connection that is reset takes the answer from its client.
+test('who goes on writing behind garbage reads why, and its connection is not reset meanwhile', async t => {
+  const { url } = await startGuarded(t)
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
+  t.after(() => { socket.destroy() })
+  const errors: Error[] = []
+  socket.on('error', error => { errors.push(error) })
+  let text = ''
+  socket.on('data', (chunk: Buffer) => { text += chunk.toString() })
+  socket.write('garbage\r\n\r\n')
+  for (let count = 0; count < 10; count++) {
+    await new Promise(resolve => setTimeout(resolve, 50))
+    socket.write('more')
+  }
+  assert.deepEqual(errors, [])
+  assert.match(text, /^HTTP\/1\.1 400 /)
+})
+
+test('a pipelined request has its own time: that of the answer before is over', async t => {
+  const { url } = await startGuarded(t, {
+    server: { clientIdleMs: 300 },
+    answer: ({ target }, response) => {
+      if (target === '/a') response.end('first')
+      else setTimeout(() => { response.end('second') }, 900)
+    }
+  })
+  const text = await callRaw(url, 'POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\nPOST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
+  assert.match(text, /first[^]*second/)
+})
+
+test('of a request that is pipelined and breaks off in the middle nothing is executed', async t => {
+  const { answer, open } = slow()
+  const { url, witness } = await startGuarded(t, { answer })
+  const answered = callRaw(url, `${request('one')}POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: two\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsame\r\nzz\r\n`)
+  await witness.reached(1)
+  open()
+  const text = await answered
+  assert.equal(text.match(/HTTP\/1\.1 201/g)?.length, 1)
+  assert.deepEqual(witness.seen.map(({ headers }) => headers['idempotency-key']), ['one'])
+})

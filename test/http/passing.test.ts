@@ -142,3 +142,22 @@ test('the refusal of a HEAD with a body that stops does not wait for it', async 
   assert.equal(socket.readableEnded, false)
   socket.destroy()
 })
+
+test('to HTTP/1.0 an answer whose upstream breaks off is reset: its end would be the connection\'s', async t => {
+  const { url } = await start(t, { answer: (_seen, response, socket) => { response.writeHead(200); response.write('a part', () => { setTimeout(() => { socket.destroy() }, 300) }) } })
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.write('GET /a HTTP/1.0\r\n\r\n')
+  const [error] = await once(socket.resume(), 'error') as [NodeJS.ErrnoException]
+  assert.equal(error.code, 'ECONNRESET')
+})
+
+test('an early answer to an upload that stops comes whole, however short the time to read it', async t => {
+  const { url, witness } = await start(t, { server: { clientIdleMs: 1_000 } })
+  witness.onHead = (_request, response) => { response.write('early', () => { response.end() }) }
+  assert.match(await callRaw(url, 'PUT /a HTTP/1.1\r\nHost: gateway\r\nContent-Length: 9\r\n\r\nhello'), /early[^]*\r\n0\r\n\r\n$/)
+})
+
+test('of one request so many informational answers go through, and no more', async t => {
+  const { url } = await start(t, { answer: SAID(`${'HTTP/1.1 102 Processing\r\n\r\n'.repeat(100)}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`) })
+  assert.equal((await callRaw(url, `GET /a HTTP/1.1\r\n${CLOSE}\r\n\r\n`)).match(/HTTP\/1\.1 102 /g)?.length, 32)
+})

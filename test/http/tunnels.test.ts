@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
 import { connect } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -22,10 +22,10 @@ type Upgraded = (request: IncomingMessage, socket: Duplex) => void
 
 interface World extends TestGateway { readonly upgrades: IncomingMessage[] }
 
-async function start (t: TestContext, upgraded: Upgraded, options: Partial<TestGatewayOptions> = {}, passThroughMax = 100): Promise<World> {
+async function start (t: TestContext, upgraded: Upgraded, options: Partial<TestGatewayOptions> = {}, passThroughMax = 100, plain: RequestListener = (_request, response) => { response.end('plain') }): Promise<World> {
   const upgrades: IncomingMessage[] = []
   const sockets = new Set<Socket>()
-  const server = createServer((_request, response) => { response.end('plain') })
+  const server = createServer(plain)
   server.on('connection', socket => {
     sockets.add(socket)
     socket.on('error', () => {})
@@ -242,4 +242,88 @@ test('only a WebSocket takes its connection over: anything else that names an Up
     assert.match(await callRaw(world.url, `${head}\r\n\r\n`), /^HTTP\/1\.1 200 [^]*plain/, head)
   }
   assert.equal(world.upgrades.length, 0)
+})
+
+/** More than sockets, and the streams between them, hold. */
+const LARGE = 24 * 1024 * 1024
+const TOO_LARGE = `HTTP/1.1 200 OK\r\nContent-Length: ${LARGE}\r\n\r\n`
+const large: Upgraded = (_request, socket) => {
+  socket.write(TOO_LARGE)
+  socket.end(Buffer.alloc(LARGE))
+}
+
+// Node had let go of the socket: such an answer went on as far as the buffers, and its place was held for ever.
+test('another answer than 101 comes whole, however large it is', async t => {
+  const world = await start(t, large)
+  const socket = opened(t, world)
+  let bytes = 0
+  socket.on('data', (chunk: Buffer) => { bytes += chunk.length })
+  await once(socket, 'close')
+  assert.ok(bytes > LARGE, `${bytes} bytes came`)
+  await eventually(() => world.held().passing === 0 && world.held().connections === 0, 'nothing is held')
+})
+
+test('a client that does not read such an answer is ended, and one that goes takes it from the upstream', async t => {
+  const world = await start(t, large, { server: { clientIdleMs: 300 } })
+  const [reads, goes] = [opened(t, world), opened(t, world)]
+  for (const socket of [reads, goes]) {
+    await once(socket, 'data')
+    socket.pause()
+  }
+  goes.destroy()
+  await eventually(() => world.held().passing === 0 && world.held().connections === 0, () => `nothing is held: ${JSON.stringify(world.held())}`)
+})
+
+test('an upgrade, or a CONNECT, behind an answer that is being written does not hold it up', async t => {
+  const world = await start(t, () => {}, {}, 100, (_request, response) => { response.end(Buffer.alloc(LARGE)) })
+  for (const behind of [GO_ON, 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n']) {
+    const socket = opened(t, world, `GET /large HTTP/1.1\r\nHost: gateway\r\n\r\n${behind}`)
+    let bytes = 0
+    socket.on('data', (chunk: Buffer) => { bytes += chunk.length })
+    await once(socket, 'close')
+    assert.ok(bytes > LARGE, `${bytes} bytes came`)
+    await eventually(() => world.held().passing === 0 && world.held().connections === 0, 'nothing is held')
+  }
+  assert.equal(world.upgrades.length, 0)
+})
+
+test('nor does it save a client that does not read from its end', async t => {
+  const world = await start(t, () => {}, { server: { clientIdleMs: 300 } }, 100, (_request, response) => { response.end(Buffer.alloc(LARGE)) })
+  const socket = opened(t, world, `GET /large HTTP/1.1\r\nHost: gateway\r\n\r\n${GO_ON}`)
+  await once(socket, 'data')
+  socket.pause()
+  await eventually(() => world.held().passing === 0 && world.held().connections === 0, () => `nothing is held: ${JSON.stringify(world.held())}`)
+})
+
+test('an upgrade behind the last answer of its connection is not sent', async t => {
+  const world = await start(t, (_request, socket) => { socket.write(SWITCHED) })
+  for (let count = 0; count < 20; count++) {
+    const socket = opened(t, world, 'GET /plain HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n')
+    socket.once('data', () => { socket.write(GO_ON) })
+    await once(socket.resume(), 'close')
+  }
+  assert.equal(world.upgrades.length, 0)
+})
+
+test('the end of a drain ends whoever still waits for the upstream\'s word', async t => {
+  const world = await start(t, () => {})
+  const socket = opened(t, world).resume()
+  await eventually(() => world.upgrades.length === 1, 'the upstream has it')
+  world.cut()
+  await once(socket, 'close')
+  await eventually(() => world.held().passing === 0 && world.held().connections === 0, 'nothing is held')
+})
+
+test('who says much before the upstream has answered is read only so far', async t => {
+  const upgraded = Promise.withResolvers<Duplex>()
+  const world = await start(t, (_request, socket) => { upgraded.resolve(socket) })
+  const socket = opened(t, world)
+  let taken = false
+  socket.write(Buffer.alloc(LARGE), () => { taken = true })
+  const upstream = await upgraded.promise
+  await new Promise(resolve => setTimeout(resolve, 5 * LATER_MS))
+  assert.equal(taken, false)
+  upstream.write(SWITCHED)
+  upstream.resume()
+  await eventually(() => taken, 'all of it is taken')
 })
