@@ -86,10 +86,11 @@ const OF_THE_WAY = /(?:^|-)forwarded(?:-|$)|(?:^|-)(?:client|real|connecting|rem
  * gunicorn, CGI and Rack take from a field for the server's own word.
  */
 const FORWARDED: ReadonlySet<string> = new Set([
-  'x-host', 'x-socket-ip', 'cf-pseudo-ipv4', 'x-azure-clientip', 'x-azure-socketip', 'x-arr-clientip', 'x-sucuri-clientip', 'x-proxyuser-ip',
-  'x-appengine-user-ip', 'x-appengine-remote-addr', 'cloudfront-viewer-address', 'x-nf-client-connection-ip',
+  'x-host', 'x-proxy-host', 'x-original-method', 'x-forwarder-for', 'x-ip', 'x-user-ip', 'x-custom-ip-authorization', 'x-socket-ip', 'cf-pseudo-ipv4', 'x-azure-clientip', 'x-azure-socketip', 'x-arr-clientip', 'x-sucuri-clientip', 'x-proxyuser-ip',
+  'cloudfront-viewer-address', 'x-nf-client-connection-ip',
   'script-name', 'path-info', 'x-script-name', 'x-path-info', 'request-uri', 'x-request-uri', 'x-http-destinationurl', 'proxy', 'x-sendfile-type', 'x-accel-mapping',
-  'x-scheme', 'x-url-scheme', 'x-proto', 'x-ssl', 'front-end-https', 'cf-visitor', 'fastly-ssl', 'wl-proxy-ssl', 'x-arr-ssl', 'x-appengine-https'
+  'x-scheme', 'x-url-scheme', 'x-proto', 'x-ssl', 'front-end-https', 'cf-visitor', 'fastly-ssl', 'wl-proxy-ssl', 'x-arr-ssl',
+  'x-appengine-https', 'x-appengine-user-ip', 'x-appengine-remote-addr', 'x-appengine-cron', 'x-appengine-queuename', 'x-appengine-taskname', 'x-appengine-inbound-appid'
 ])
 
 /** Without these a message has other ends, or another addressee. Written anew for the upstream, never copied under another spelling. */

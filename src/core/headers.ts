@@ -44,7 +44,8 @@ function framingRefusal (rawHeaders: RawHeaders, httpVersion: string): string | 
   const [coding] = headerLines(rawHeaders, 'transfer-encoding')
   if (coding === undefined) return null
   if (httpVersion === '1.0') return 'A request of HTTP/1.0 has no transfer coding.'
-  if (coding.trim().toLowerCase() !== 'chunked') return 'The only transfer coding that is understood is chunked.'
+  // As the parser gives it: blanks are off, and what JavaScript's trim takes for blanks beside them (U+00A0) is a part of the name.
+  if (coding.toLowerCase() !== 'chunked') return 'The only transfer coding that is understood is chunked.'
   if (headerLines(rawHeaders, 'content-length').length > 0) return 'The request has both Transfer-Encoding and Content-Length.'
   return null
 }

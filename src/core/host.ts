@@ -46,13 +46,24 @@ export function forwardedHosts (lowerName: string, value: string): string[] {
 /** With blanks around `=`, as nobody should write it and some read it. */
 const HOST_PAIR = /(?:^|[;,])[ \t]*host[ \t]*=[ \t]*(?:"([^"]*)"|([^;,\s]+))/gi
 
+/** An IPv6 address without brackets, in its one spelling (WHATWG URL 3.5); of one that stands for an IPv4 address (RFC 4291 2.5.5.2) that one. Else as it came. */
+export function plainAddress (address: string): string {
+  if (!address.includes(':')) return address
+  const text = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? address
+  const [, high, low] = MAPPED.exec(text) ?? []
+  if (high === undefined || low === undefined) return text
+  return [high, low].flatMap(group => [parseInt(group, 16) >> 8, parseInt(group, 16) & 0xff]).join('.')
+}
+
+const MAPPED = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/
+
 /**
  * Whether it is one (RFC 9110 7.2): a name or an address, and perhaps a port. Of names those that the DNS has, and underscores; what
  * else RFC 3986 permits (escapes, user names, sub-delimiters) is read by every server in its own way. Empty is one: there is none to name.
  */
 export function isHost (host: string): boolean {
   if (host === known) return true
-  const [, name = ' ', port = ''] = PARTS.exec(host.trim()) ?? []
+  const [, name = ' ', port = ''] = PARTS.exec(host) ?? []
   const good = (name.startsWith('[') ? URL.canParse(`http://${name}`) : NAME.test(name)) && Number(port) <= PORT_MAX
   if (good) known = host
   return good

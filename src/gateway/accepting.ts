@@ -48,6 +48,7 @@ export async function accept (gateway: Gateway, visit: Visit, parts: readonly Pa
   const made = parts.map(part => ({ part, message: messageOf(visit, part) }))
   const startedAtMs = gateway.world.clock.monotonicMs()
   try {
+    await gateway.recordCounts.hear(visit)
     const full = isFull(gateway, visit, parts) ? noRoom(visit, parts) : gateway.recordCounts.refusal(visit, parts.length)
     return full !== null ? await acceptedBefore(gateway, visit, parts, full) : await acceptAll(gateway, visit, made)
   } catch (error) {

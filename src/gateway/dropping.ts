@@ -40,8 +40,8 @@ export async function passOnce (gateway: Gateway, visit: Visit, policy: DropPoli
   }
 }
 
-/** `stands`: it is known to be no further mark of its caller's. */
-async function attempt (gateway: Gateway, visit: Visit, policy: DropPolicy, patienceLeftMs: () => number, stands = false): Promise<Outcome> {
+/** `counted`: its caller may have it, as far as the store knows. */
+async function attempt (gateway: Gateway, visit: Visit, policy: DropPolicy, patienceLeftMs: () => number, counted = false): Promise<Outcome> {
   for (;;) {
     const running = gateway.droppings.get(visit.name)
     if (running === undefined) break
@@ -51,9 +51,9 @@ async function attempt (gateway: Gateway, visit: Visit, policy: DropPolicy, pati
   }
   const refusal = refusalOf(gateway, visit)
   if (refusal !== null) return refusal
-  const counted = stands ? null : gateway.recordCounts.refusal(visit)
-  // Meanwhile another may have begun it, and the house have filled: from the first look to `start` nothing waits.
-  if (counted !== null) return await gateway.recordCounts.stands(visit) ? attempt(gateway, visit, policy, patienceLeftMs, true) : counted
+  const counting = counted ? null : gateway.recordCounts.ask(visit)
+  // Meanwhile another may begin it, and the house fill: from the first look to `start` nothing waits.
+  if (counting !== null) return await counting ?? attempt(gateway, visit, policy, patienceLeftMs, true)
   const dropping = new Dropping(visit, gateway.world.marks.of(visit.route.name, policy), gateway.world.random.bytes(OWNER_BYTES), gateway.world.clock)
   start(gateway, dropping, policy)
   const verdict = await dropping.verdict.promise

@@ -111,8 +111,8 @@ async function attend (gateway: Gateway, visit: Visit): Promise<Outcome> {
   }
 }
 
-/** `stands`: it is known to be no further record of its caller's. */
-async function attempt (gateway: Gateway, visit: Visit, patienceMs: number, stands = false): Promise<Outcome> {
+/** `counted`: its caller may have it, as far as the store knows. */
+async function attempt (gateway: Gateway, visit: Visit, patienceMs: number, counted = false): Promise<Outcome> {
   const recent = gateway.recent.find(visit.name)
   if (recent !== null) return fromRecent(visit, recent)
   const running = gateway.executions.get(visit.name)
@@ -121,9 +121,9 @@ async function attempt (gateway: Gateway, visit: Visit, patienceMs: number, stan
   if (gateway.unsettled.full) return withoutClaim(gateway, visit, rejected('overloaded'))
   const refusal = refusedBy(gateway, 'executions', gateway.executing.refusal(1, visit.holding.holder))
   if (refusal !== null) return withoutClaim(gateway, visit, refusal)
-  const counted = stands ? null : gateway.recordCounts.refusal(visit)
-  // Meanwhile another may have begun it, and the house have filled: from the first look to `begin` nothing waits.
-  if (counted !== null) return await gateway.recordCounts.stands(visit) ? attempt(gateway, visit, patienceMs, true) : counted
+  const counting = counted ? null : gateway.recordCounts.ask(visit)
+  // Meanwhile another may begin it, and the house fill: from the first look to `begin` nothing waits.
+  if (counting !== null) return await counting ?? attempt(gateway, visit, patienceMs, true)
   if (visit.deferred && isFull(gateway, visit)) return withoutClaim(gateway, visit, INBOX_FULL)
   return begin(gateway, visit)
 }

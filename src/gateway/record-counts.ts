@@ -1,6 +1,6 @@
 /**
  * How many records each caller, and each peer, has on a route that bounds them: as the store last said, and what this process
- * has claimed since. Nobody waits for the store: other processes' records, and those of a caller that was not heard of yet, are
+ * has claimed since. Of whom nothing is known the store is asked first. Other processes' records are
  * known within a second (background/counting.ts), so that a bound may be passed by what all of them claim meanwhile.
  */
 import { keyHash } from '../core/identity.ts'
@@ -22,8 +22,8 @@ interface Known {
   /** `caller` or `peer`, and its name. */
   readonly who: string
   keepMs: number
-  /** By the store's last word. */
-  told: number
+  /** By the store's last word; null: it has not been heard. */
+  told: number | null
   /** Not told to the store, and being told just now. */
   since: number
   telling: number
@@ -36,24 +36,53 @@ interface Bound { readonly as: Exclude<Refusal, 'full'>, readonly who: string, r
 export class RecordCounts {
   readonly #gateway: Gateway
   readonly #known = new Map<string, Known>()
+  #soon: Promise<void> | null = null
 
   constructor (gateway: Gateway) {
     this.#gateway = gateway
   }
 
-  /** null: there is room for so many more. */
-  refusal (visit: Visit, records = 1): Rejected | null {
-    for (const { as, who, most } of boundsOf(visit)) {
-      const { told, since, telling } = this.#of(visit, who)
-      if (told + since + telling + records <= most) continue
-      this.#gateway.world.meter.shed('records', as)
-      return rejected('too-many-records')
-    }
-    return null
+  /** null: there is room. Else what the store makes of it: null where it may go on, and need not be asked again. */
+  ask (visit: Visit): Promise<Rejected | null> | null {
+    const bounds = boundsOf(visit)
+    if (bounds.length === 0 || (this.#knows(visit, bounds) && this.#beyond(visit, bounds, 1) === null)) return null
+    return this.#asked(visit)
   }
 
-  /** What it has already is told, taken up again or sent again as ever: it is no further one. */
-  async stands ({ route, id }: Visit): Promise<boolean> {
+  async #asked (visit: Visit): Promise<Rejected | null> {
+    await this.hear(visit)
+    const refusal = this.refusal(visit)
+    // What it has already is told, taken up again or sent again as ever: it is no further one.
+    return refusal !== null && await this.#stands(visit) ? null : refusal
+  }
+
+  /** The store's word on whom nothing is known of; for no longer than a claim waits, since that would find the store away as well. */
+  async hear (visit: Visit): Promise<void> {
+    if (this.#knows(visit, boundsOf(visit))) return
+    const { clock, claimWithinMs } = this.#gateway.world
+    await within(clock, claimWithinMs, this.#tellSoon().catch(() => {}))
+  }
+
+  /** null: there is room for so many more. */
+  refusal (visit: Visit, records = 1): Rejected | null {
+    const as = this.#beyond(visit, boundsOf(visit), records)
+    if (as === null) return null
+    this.#gateway.world.meter.shed('records', as)
+    return rejected('too-many-records')
+  }
+
+  #knows (visit: Visit, bounds: readonly Bound[]): boolean {
+    return bounds.every(({ who }) => this.#of(visit, who).told !== null)
+  }
+
+  #beyond (visit: Visit, bounds: readonly Bound[], records: number): Bound['as'] | null {
+    return bounds.find(({ who, most }) => {
+      const { told, since, telling } = this.#of(visit, who)
+      return (told ?? 0) + since + telling + records > most
+    })?.as ?? null
+  }
+
+  async #stands ({ route, id }: Visit): Promise<boolean> {
     const { ids, world: { clock, claimWithinMs } } = this.#gateway
     return await within(clock, claimWithinMs, ids.stands(route, id).catch(() => false)) === true
   }
@@ -63,9 +92,22 @@ export class RecordCounts {
     for (const { who } of boundsOf(visit)) this.#of(visit, who).since += records
   }
 
+  /** What is asked for within a turn goes as one. */
+  async #tellSoon (): Promise<void> {
+    this.#soon ??= new Promise<void>(resolve => { this.#gateway.world.clock.after(0, resolve) }).then(async () => {
+      this.#soon = null
+      await this.#tellThose(({ told, isDue }) => isDue && told === null)
+    })
+    await this.#soon
+  }
+
   /** Tells the store what came since, and hears what it has. @throws StoreUnavailable */
   async tell (): Promise<void> {
-    const due = Array.from(this.#known.values()).filter(({ isDue }) => isDue)
+    await this.#tellThose(({ isDue }) => isDue)
+  }
+
+  async #tellThose (are: (known: Known) => boolean): Promise<void> {
+    const due = Array.from(this.#known.values()).filter(are)
     for (let at = 0; at < due.length; at += BATCH_MAX) await this.#tellBatch(due.slice(at, at + BATCH_MAX))
   }
 
@@ -73,22 +115,29 @@ export class RecordCounts {
     const { world: { counts }, ids: { keyed: [keys] } } = this.#gateway
     const secret = keys?.secret ?? null
     const told = batch.map(({ route, who, since, keepMs }): RecordCount => ({ route, who: keyHash(who, secret), records: since, keepMs }))
-    for (const each of batch) [each.telling, each.since, each.isDue] = [each.since, 0, false]
+    for (const [index, each] of batch.entries()) {
+      each.telling += told[index]?.records ?? 0
+      each.since = 0
+      each.isDue = false
+    }
     try {
       const totals = await counts.add(told)
       for (const [index, each] of batch.entries()) each.told = totals[index] ?? each.told
     } catch (error) {
-      for (const each of batch) [each.since, each.isDue] = [each.since + each.telling, true]
+      for (const [index, each] of batch.entries()) {
+        each.since += told[index]?.records ?? 0
+        each.isDue = true
+      }
       throw error
     } finally {
-      for (const each of batch) each.telling = 0
+      for (const [index, each] of batch.entries()) each.telling -= told[index]?.records ?? 0
     }
   }
 
   /** The one that was asked for longest ago makes room: what it had not told is lost, which is a second's. */
   #of ({ route: { name, idempotency: { drop } }, retentionMs }: Visit, who: string): Known {
     const [id, keepMs] = [`${name}\n${who}`, drop?.windowMs ?? retentionMs]
-    const known = this.#known.get(id) ?? { route: name, who, keepMs, told: 0, since: 0, telling: 0, isDue: true }
+    const known = this.#known.get(id) ?? { route: name, who, keepMs, told: null, since: 0, telling: 0, isDue: true }
     known.keepMs = keepMs
     known.isDue = true
     this.#known.delete(id)

@@ -40,7 +40,10 @@ export class Connections {
 
   watch (server: Server): void {
     // Whoever takes the request says 100 (or a final answer) in its own time: see mayContinue.
-    server.on('checkContinue', (request, response) => { server.emit('request', request, response) })
+    server.on('checkContinue', (request, response) => {
+      // Node finds it among others, too.
+      server.emit(isContinue(request) ? 'request' : 'checkExpectation', request, response)
+    })
     // There is nothing to connect to; Node would cut the connection, and with it the answers that it still owes.
     server.on('connect', (_request: IncomingMessage, socket: Duplex) => { this.#refuseConnect(socket as Socket) })
     // Only 100-continue is known (RFC 9110 10.1.1).
@@ -168,6 +171,10 @@ export class Connections {
     line.last = true
     return false
   }
+}
+
+function isContinue ({ headers: { expect = '' } }: IncomingMessage): boolean {
+  return /^100-continue(?:, *100-continue)*$/i.test(expect)
 }
 
 /**

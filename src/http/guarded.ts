@@ -206,7 +206,11 @@ export class GuardedRequests {
       informed: informer(raw, response),
       requestId: request.id,
       steps,
-      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock }),
+      readBody: async (bytesMax, { take }) => {
+        const read = await readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock })
+        if (read.kind === 'too-slow') this.#options.meter.idled('request')
+        return read
+      },
       gone: async () => closed(response)
     }
   }

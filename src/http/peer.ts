@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { headerLines } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
+import { plainAddress } from '../core/host.ts'
 
 export class PeerTrust {
   readonly #trusted = new BlockList()
@@ -22,7 +23,7 @@ export class PeerTrust {
   }
 
   forwardedOf (raw: IncomingMessage): Forwarded {
-    const address = plainAddress(raw.socket.remoteAddress ?? '')
+    const address = addressOf(raw.socket.remoteAddress)
     return {
       for: address,
       proto: 'encrypted' in raw.socket ? 'https' : 'http',
@@ -36,7 +37,7 @@ export class PeerTrust {
    * last one in X-Forwarded-For that is none of them. null: they do not say, and a proxy has no share of its own.
    */
   peerOf ({ socket, rawHeaders }: Pick<IncomingMessage, 'socket' | 'rawHeaders'>): string | null {
-    const address = plainAddress(socket.remoteAddress ?? '')
+    const address = addressOf(socket.remoteAddress)
     if (!this.#trusts(address)) return networkOf(address)
     const hops = headerLines(rawHeaders, 'x-forwarded-for').flatMap(line => line.split(','))
     for (const hop of hops.toReversed()) {
@@ -48,8 +49,8 @@ export class PeerTrust {
   }
 
   /** The same of a connection, before anything is said on it. */
-  connectedFrom ({ remoteAddress = '' }: Pick<Socket, 'remoteAddress'>): string | null {
-    const address = plainAddress(remoteAddress)
+  connectedFrom ({ remoteAddress }: Pick<Socket, 'remoteAddress'>): string | null {
+    const address = addressOf(remoteAddress)
     return this.#trusts(address) ? null : networkOf(address)
   }
 
@@ -89,7 +90,7 @@ export function clientCertificateOf ({ socket }: IncomingMessage): string | null
 
 const fingerprints = new WeakMap<Socket, string | null>()
 
-/** A dual-stack listener shows IPv4 peers as ::ffff:a.b.c.d. */
-function plainAddress (address: string): string {
+/** A dual-stack listener shows IPv4 peers as ::ffff:a.b.c.d; everything else has one spelling there. */
+function addressOf (address = ''): string {
   return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address
 }

@@ -27,7 +27,7 @@ import { endStalled, leaveStalled } from './write.ts'
  * body or comes in HTTP/1.0, where an Upgrade means nothing (RFC 9110 7.8).
  */
 export function isWebSocket ({ method, httpVersion, headers }: IncomingMessage): boolean {
-  return method === 'GET' && httpVersion === '1.1' && headers.upgrade?.trim().toLowerCase() === 'websocket' &&
+  return method === 'GET' && httpVersion === '1.1' && headers.upgrade?.toLowerCase() === 'websocket' &&
     headers['content-length'] === undefined && headers['transfer-encoding'] === undefined
 }
 

@@ -4,7 +4,7 @@
  * path is unguarded. Never rewrites what is forwarded: that is the raw target.
  */
 
-import { isHost } from '../core/host.ts'
+import { isHost, plainAddress } from '../core/host.ts'
 
 export type Target =
   /** `path`: raw, without query. `host`: of an absolute-form target, else null. */
@@ -44,7 +44,10 @@ export function hostName (host: string): string {
   const name = host.trim().toLowerCase()
   const end = name.startsWith('[') ? name.indexOf(']') + 1 : name.indexOf(':')
   const plain = (end > 0 ? name.slice(0, end) : end === 0 ? '' : name).replace(/\.$/, '')
-  return plain === '' || NAME.test(plain) ? plain : URL.parse(`http://${plain}`)?.hostname ?? plain
+  if (plain === '' || NAME.test(plain)) return plain
+  const spelled = URL.parse(`http://${plain}`)?.hostname ?? plain
+  const address = spelled.startsWith('[') ? plainAddress(spelled.slice(1, -1)) : spelled
+  return address.includes(':') ? spelled : address
 }
 
 /** Has one spelling. A last part of digits makes it an address. */
@@ -70,15 +73,15 @@ const READINGS_MAX = 64
  * front, a bracket that begins a segment, at either end of a segment a space or a plus, at its end a dot, and of the last one an
  * extension or a stream.
  */
-const AMBIGUOUS = /[%;\\#?\x80-\xff]|^\/\/|\/[( +]|[. +](?:\/|$)|::\$|\.[^./]+\/*$/
+const AMBIGUOUS = /[%;\\#?\x80-\xff]|^\/\/|\/[( +]|[. +](?:\/|$)|:\$|\.[^./]+\/*$/
 /** Nothing in it that any server reads otherwise, but for a dot: almost every path. */
 const PLAIN = /^(?:\/[A-Za-z0-9._~-]+)+$/
 /** A dot segment, with whatever stands before its end in some reading. */
 const DOT_SEGMENT = /(?:^|\/)\.{1,2}(?:\/|$)/
 
-/** Servers cut the path at one, drop it, or take it for a space. */
+/** Servers cut the path at one, drop it, or take it for a space (of U+0080 to U+009F, in UTF-8, U+0085 is read as one). */
 // eslint-disable-next-line no-control-regex -- these are what is refused
-const CONTROL = /[\0-\x1f\x7f]/
+const CONTROL = /[\0-\x1f\x7f]|\xc2[\x80-\x84\x86-\x9f]/
 
 /**
  * Every reading of a raw path, the raw one first. Refused: dot segments in any of them (one hop would climb out of a path
@@ -113,6 +116,7 @@ const HABITS: ReadonlyArray<(path: string) => string> = [
   (path) => path.replace(/;.*$/s, ''),
   // Take what follows two slashes for a host (WHATWG URL, given a path as a reference).
   (path) => path.replace(/^\/\/[^/]*/, ''),
+  (path) => path.replace(/^\/{2,}[^/]+/, ''),
   // Take a segment in brackets for a session or a ticket (ASP.NET).
   (path) => path.replace(/\/\((?:[a-z]\([^()/]*\))+\)(?=\/)/gi, ''),
   // Merge slashes, before something else that is cut out leaves two.
@@ -122,7 +126,7 @@ const HABITS: ReadonlyArray<(path: string) => string> = [
   (path) => path.replace(WHITE, ' '),
   // Cut spaces off segments; or dots and spaces, and the name of a file's own stream, off their end (Windows' file names).
   (path) => path.replace(/ +(?=\/|$)|(?<=\/) +/g, ''),
-  (path) => path.replace(/::\$data(?=\/*$)/i, ''),
+  (path) => path.replace(/:[^/:]*:\$(?:data|index_allocation)(?=\/|$)/i, ''),
   (path) => path.replace(/[. ]+(?=\/|$)/g, ''),
   // Take the extension of the last segment for the format that is wanted (Rails, Spring).
   (path) => path.replace(/(?<=[^/.])\.+[^./]+(?=\/*$)/, ''),

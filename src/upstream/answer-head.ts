@@ -20,7 +20,7 @@ export function faultOf (status: number, headers: RawHeaders): string | null {
   if (!headers.every(isFieldText)) return 'BAD_HEADER'
   // All lines of it: undici takes off `chunked` and nothing else, and the rest would be kept under a framing that is gone.
   const codings = headerLines(headers, 'transfer-encoding')
-  return codings.length === 0 || codings.join().trim().toLowerCase() === 'chunked' ? null : 'BAD_CODING'
+  return codings.length === 0 || codings.join().toLowerCase() === 'chunked' ? null : 'BAD_CODING'
 }
 
 /**

@@ -87,6 +87,34 @@ test('an event of mode drop that did not go through is not counted, and its retr
   assert.equal(await statusOf(ask('two', as('alice'))), '503 too-many-records 60')
 })
 
+// It let a second's worth through each time that it had forgotten, or never heard: after a start, and after ten thousand others.
+test('a process that has not heard of a caller asks the store before it lets anything through', async t => {
+  const counts = new MemoryCounts(Date.now)
+  const first = await start(t, { counts })
+  for (const key of ['one', 'two']) assert.equal(await statusOf(first.ask(key, as('alice'))), '201')
+  // The store has been told.
+  await eventually(async () => (await start(t, { counts })).ask('three', as('alice')).then(({ status }) => status === 429), 'a process that has just started knows of both', HEARD_WITHIN_MS)
+  const asked: number[] = []
+  const add = counts.add.bind(counts)
+  counts.add = async told => {
+    asked.push(told.length)
+    return add(told)
+  }
+  const { ask, witness, gateway } = await start(t, { counts })
+  const answers = await Promise.all(Array.from({ length: 30 }, async (_, number) => statusOf(ask(`more-${number}`, as(number % 2 === 0 ? 'alice' : `invented-${number}`)))))
+  assert.deepEqual([answers.filter(status => status === REFUSED).length, answers.filter(status => status === '201').length], [15, 15])
+  assert.equal(witness.seen.length, 15)
+  // Those of a turn were one question.
+  assert.ok(asked.length < 30, String(asked.length))
+  assert.ok(gateway.executing.held === 0)
+})
+
+test('a store that does not say how many there are refuses nobody for that', async t => {
+  const counts: RecordCounts = { add: async () => { throw new StoreUnavailable('memory', 'counts', false) }, sweep: async () => 0 }
+  const { ask } = await start(t, { counts })
+  assert.equal(await statusOf(ask('one', as('alice'))), '201')
+})
+
 test('two gateways with one store come to one bound', async t => {
   const counts = new MemoryCounts(Date.now)
   const [one, two] = [await start(t, { counts }), await start(t, { counts })]
