@@ -134,7 +134,7 @@ export const ConfigSchema = Type.Object({
     connections: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 20_000, description: 'Client connections at once, idle ones too; more are closed as they come in.' }),
     share: Type.Number({ minimum: 0.05, maximum: 1, default: 0.75, description: 'Of executions, waiters, bufferedBytes, connections, and an upstream\'s connections and passThrough: the part that one caller, or one client address (behind trustProxies; of IPv6 its /64), may have while nobody else has any. Whoever comes finds room: nobody gets more than share / (1 - share) times what is free. Beyond its share a request gets 429 `too-many-in-flight`, a connection is closed. 1: no shares.' }),
     requestBody: duration('1m', 'By then the body of a guarded request must be whole; else 408 `request-timeout`.'),
-    clientIdle: duration('30s', 'The longest that a client may stop in the middle of its request\'s body, or not read its answer. Then 408, or its connection is closed.'),
+    clientIdle: duration('30s', 'The longest that a client may stop in the middle of its request\'s body, or not read its answer: up to twice that, where some of the answer was taken meanwhile. Then 408, or its connection is closed.'),
     tunnelIdle: duration('5m', 'The longest that nothing moves in a tunnel (WebSocket), in either direction. Then it is closed.'),
     eventLoopDelay: duration('1s', 'How late the event loop may be; while it is later, every request gets 503 `overloaded` before anything is claimed. 0s: never.')
   }, { ...shape, default: {}, description: 'Bounds of one process: with several workers each has all of them.' }),

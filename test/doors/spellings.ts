@@ -51,11 +51,13 @@ const HABITS: Readonly<Record<string, Habit>> = {
     return `/${out.filter((segment, at) => at > 0 || segment !== '').join('/')}`
   },
   'takes two slashes for a host': path => /^\/\/[^/]*(\/.*)$/s.exec(path)?.[1] ?? path,
+  'takes slashes for a host, however many': path => /^[/\\]{2,}[^/\\]+([/\\].*)$/s.exec(path)?.[1] ?? path,
   'takes a segment in brackets for a session': path => path.replace(/^(.*?)\/\((?:[A-Za-z]\([^()/]*\))+\)(?=\/)/s, '$1'),
   'takes a plus for a space': path => path.split('+').join(' '),
   'trims what is white': path => Buffer.from(Buffer.from(path, 'latin1').toString('utf8').replace(/^[\s\u0085\u200b]+|[\s\u0085\u200b]+$/g, ''), 'utf8').toString('latin1'),
   'trims its segments': path => path.split('/').map(segment => segment.trim()).join('/'),
   'opens the data of a file': path => path.replace(/::\$data$/i, ''),
+  'opens what a directory is': path => path.replace(/:(?:\$i30)?:\$index_allocation(?=\/|$)/i, ''),
   'reads long UTF-8': path => path.replace(/[\xc0\xc1][\x80-\xbf]/g, two => String.fromCharCode(((two.charCodeAt(0) & 0x1f) << 6) | (two.charCodeAt(1) & 0x3f))).replace(/\xe0[\x80-\x9f][\x80-\xbf]/g, three => String.fromCharCode(((three.charCodeAt(1) & 0x3f) << 6) | (three.charCodeAt(2) & 0x3f))),
   'makes compatible characters one': path => Buffer.from(Buffer.from(path, 'latin1').toString('utf8').normalize('NFKC'), 'utf8').toString('latin1')
 }
@@ -87,8 +89,8 @@ const SPELLINGS: readonly Spelling[] = [
   (path, chance) => { const where = path.indexOf('%', at(path, chance)); return where === -1 ? path : inserted(path, where + 1, '25') },
   (path, chance) => { const where = path.indexOf('/', chance.whole(1, path.length)); return where === -1 ? path : path.slice(0, where) + chance.one(['\\', '%2f', '%2F', '%5c', '//', '/./', ';a/', '%c0%af', '/%20/../', '/x/../', '%252f', '\uff0f'].map(text => Buffer.from(text, 'utf8').toString('latin1'))) + path.slice(where + 1) },
   (path, chance) => inserted(path, at(path, chance), chance.one(['%00', '%0a', '%0d', '%09', '%0d%0a', '%7f', '%1f', '%20', '%0b', '%08'])),
-  (path, chance) => path + chance.one(['.', '..', '%20', '%2e', '. .', '%20.', '.%20', '/', '//', '/.', '/..', ';', ';x=y', '%3b', '?x', '%3fx', '#x', '%23', '.json', '.xml', '.do', '%2ejson', '.json;x', '.php/', '%00', '%00.png', '%0a', '.a.b', '+', '%2b', '%e2%80%a8', '%c2%85', '%ef%bb%bf', '%e2%80%8b', '::$DATA', '%3a%3a$data']),
-  (path, chance) => chance.one(['/', '//x', '//api.example', '//api.example:80', '/\\api.example', '//x@api.example', '/(S(x))', '/(A(a)S(b))', '/%28S(x))', '/+', '/%20', '/%2f', '/.', '/x/..', '/;', '\\', '/%5c', '/%20/..', '/./', 'http://api.example', 'HTTP://API.EXAMPLE:80']) + path,
+  (path, chance) => path + chance.one(['.', '..', '%20', '%2e', '. .', '%20.', '.%20', '/', '//', '/.', '/..', ';', ';x=y', '%3b', '?x', '%3fx', '#x', '%23', '.json', '.xml', '.do', '%2ejson', '.json;x', '.php/', '%00', '%00.png', '%0a', '.a.b', '+', '%2b', '%e2%80%a8', '%c2%85', '%ef%bb%bf', '%e2%80%8b', '::$DATA', '%3a%3a$data', ':$i30:$INDEX_ALLOCATION', '%c2%93']),
+  (path, chance) => chance.one(['/', '//x', '///x', '/////x', '/\\/x', '\\//x', '///api.example', '//api.example', '//api.example:80', '/\\api.example', '//x@api.example', '/(S(x))', '/(A(a)S(b))', '/%28S(x))', '/+', '/%20', '/%2f', '/.', '/x/..', '/;', '\\', '/%5c', '/%20/..', '/./', 'http://api.example', 'HTTP://API.EXAMPLE:80']) + path,
   (path, chance) => path.replace(chance.hit(0.5) ? /[a-z]/g : /[a-z]/, letter => letter.toUpperCase()),
   (path, chance) => { const where = chance.whole(1, Math.max(1, path.length - 1)); const code = path.charCodeAt(where); return code > 0x20 && code < 0x7f && path[where] !== '%' ? path.slice(0, where) + Array.from(Buffer.from(String.fromCharCode(code + FULL_WIDTH), 'utf8'), byte => `%${byte.toString(16)}`).join('') + path.slice(where + 1) : path },
   (path, chance) => { const where = chance.whole(1, Math.max(1, path.length - 1)); const code = path.charCodeAt(where); return code < 0x80 && path[where] !== '%' ? path.slice(0, where) + chance.one([`%${(0xc0 | (code >> 6)).toString(16)}%${(0x80 | (code & 0x3f)).toString(16)}`, `%e0%${(0x80 | (code >> 6)).toString(16)}%${(0x80 | (code & 0x3f)).toString(16)}`]) + path.slice(where + 1) : path },
@@ -115,7 +117,7 @@ function hostReaches (host: string | null, target: string | null): boolean {
 
 /** Of a server that takes the path for a reference to another host. */
 function hostTaken ({ habits }: Server, path: string): string | null {
-  if (!habits.includes('takes two slashes for a host')) return null
+  if (!habits.includes('takes two slashes for a host') && !habits.includes('takes slashes for a host, however many')) return null
   return /^\/[/\\]+(?:[^/\\]*@)?([^/\\]+)/.exec(path)?.[1] ?? null
 }
 

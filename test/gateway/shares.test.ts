@@ -143,3 +143,14 @@ test('an answer for which there is no room while its client does not read it is 
   for (const socket of sockets) socket.destroy()
   await eventually(() => gateway.buffered.held === 0, 'nothing is held')
 })
+
+test('an address has one share however it is spelled', async t => {
+  const { answer, open } = slow()
+  const { ask, witness } = await startGuarded(t, { answer, trustProxies: TRUSTED, world: { limits: { ...LIMITS, executions: 10 } } })
+  const spellings = ['20.0.0.1', '::ffff:20.0.0.1', '::ffff:1400:1', '::FFFF:1400:0001', '0:0:0:0:0:ffff:20.0.0.1']
+  const held = spellings.map(async (address, number) => ask(`held-${number}`, from(address)))
+  await witness.reached(5)
+  for (const address of spellings) assert.equal(await refusalOf(ask('more', from(address))), '429 too-many-in-flight', address)
+  open()
+  for (const { status } of await Promise.all(held)) assert.equal(status, 201)
+})

@@ -214,3 +214,28 @@ test('a hidden route is never met', () => {
     assert.ok(behind.kind !== 'route' || alone.kind === 'route')
   }), { numRuns: 1000 })
 })
+
+test('however many slashes stand in front, and whichever, what follows may be a host', () => {
+  for (const before of ['//x', '///x', '////x', '/////x', '/\\/x', '\\\\x', '//x@y', '/%2f/x']) {
+    if (before.startsWith('/')) assert.equal(meets(charges, `${before}/v1/charges`), 'guard /v1/charges', before)
+  }
+  assert.equal(new URL('///x/v1/charges', 'http://h').pathname, '/v1/charges')
+})
+
+test('what Windows has beside a file, and a directory, is read as the file', () => {
+  for (const behind of ['::$DATA', ':$i30:$INDEX_ALLOCATION', '::$INDEX_ALLOCATION', '%3a%3a$data']) assert.equal(meets(charges, `/v1/charges${behind}`), 'guard /v1/charges', behind)
+  assert.equal(meets(charges, '/v1::$INDEX_ALLOCATION/charges'), 'guard /v1/charges')
+  assert.equal(meets(charges, '/v1/tasks:run'), 'pass /*')
+})
+
+test('a control character is refused in UTF-8 as well, but for the one that is read as a line end', () => {
+  for (const control of ['%c2%80', '%c2%93', '%c2%9f']) assert.equal(meets(charges, `/v1/charges${control}`), 'refused', control)
+  assert.equal(meets(charges, '/v1/charges%c2%85'), 'guard /v1/charges')
+  assert.equal(meets(charges, '/caf%c3%a9'), 'pass /*')
+})
+
+test('an IPv4 address that is written in IPv6 is the same host', () => {
+  const routes = [guarded('/a', { host: '127.0.0.1' }), passing('/a')]
+  for (const host of ['127.0.0.1', '[::ffff:127.0.0.1]', '[::FFFF:7f00:1]:8080', '[0:0:0:0:0:ffff:127.0.0.1]', '0x7f.1']) assert.equal(meets(routes, '/a', 'POST', host), 'guard /a', host)
+  assert.equal(meets(routes, '/a', 'POST', '[::1]'), 'pass /a')
+})

@@ -1,6 +1,7 @@
 /** Who may read the embedded store: a bit of every file's mode, whatever the umask and whoever made it (docs/threat-model.md). */
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -70,4 +71,29 @@ test('a directory that holds other things too keeps its mode; one that all may w
     const { '.': after, 'onceway.db': database } = modes(dataDir)
     assert.deepEqual([after, database], [mode.toString(8), '600'])
   }
+})
+
+test('what is no file is no store, and nothing waits for it', async t => {
+  for (const name of ['secret', 'onceway.db']) {
+    const dataDir = directory(t)
+    await opened(dataDir)
+    rmSync(join(dataDir, name))
+    execFileSync('mkfifo', [join(dataDir, name)])
+    await assert.rejects(opened(dataDir), /is no file/, name)
+  }
+})
+
+// Whoever may give files away can be given some.
+test('a store that belongs to somebody else is served, and said to', async t => {
+  const dataDir = directory(t)
+  await opened(dataDir)
+  if (process.getuid?.() !== 0) {
+    assert.throws(() => { chownSync(join(dataDir, 'secret'), 1234, 1234) })
+    return
+  }
+  chownSync(join(dataDir, 'secret'), 1234, 1234)
+  assert.match(await opened(dataDir) ?? '', /secret belongs to another user/)
+  chownSync(join(dataDir, 'secret'), 0, 0)
+  chownSync(dataDir, 1234, 1234)
+  assert.match(await opened(dataDir) ?? '', /data belongs to another user/)
 })

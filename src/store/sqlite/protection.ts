@@ -23,7 +23,9 @@ const HAS_MODES = process.platform !== 'win32'
 export function protectFiles (dataDir: string): void {
   for (const name of HAS_MODES ? OWN_FILES : []) {
     const file = join(dataDir, name)
-    if (!existsSync(file) || (statSync(file).mode & OF_OTHERS) === 0) continue
+    if (!existsSync(file)) continue
+    if (!statSync(file).isFile()) throw new StartError(`${file} is no file: the embedded store keeps one there. Move it away, or give another --data-dir.`)
+    if ((statSync(file).mode & OF_OTHERS) === 0) continue
     if (lstatSync(file).isSymbolicLink()) throw new StartError(`Other users may read what ${file} is a link to: \`chmod 600\` that, or put the file itself there.`)
     try {
       chmodSync(file, FILE_MODE)
@@ -39,12 +41,14 @@ export function makeProtected (file: string): void {
 }
 
 /**
- * A directory that is this user's, and holds nothing else, is closed to others. A sentence about one that everybody may
- * write to all the same: its files can be replaced. null: there is nothing to say.
+ * A directory that is this user's, and holds nothing else, is closed to others. A sentence about one whose files somebody else may
+ * replace all the same: everybody, or their owner. null: there is nothing to say.
  */
 export function protectDirectory (dataDir: string): string | null {
   if (!HAS_MODES) return null
   const { mode, uid } = statSync(dataDir)
+  const others = [dataDir, ...Array.from(OWN_FILES, name => join(dataDir, name))].find(file => existsSync(file) && statSync(file).uid !== process.getuid?.())
+  if (others !== undefined) return `${others} belongs to another user than the gateway's, who may read and replace what is in it; \`chown\` it, or give a data directory of its own`
   if ((mode & OF_OTHERS) === 0) return null
   if (uid === process.getuid?.() && readdirSync(dataDir).every(name => OWN_FILES.has(name))) {
     chmodSync(dataDir, DIRECTORY_MODE)

@@ -3,7 +3,7 @@
  * alone cannot search it. Made once; whoever loses it reads docs/identity.md.
  */
 import { randomBytes } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { SECRET_BYTES_MIN } from '../../core/schemes.ts'
 import { StartError } from '../../errors.ts'
@@ -22,6 +22,7 @@ export function secretFile (dataDir: string): string {
 export function readSecret (dataDir: string): Buffer | null {
   const file = secretFile(dataDir)
   if (!existsSync(file)) return null
+  if (!statSync(file).isFile()) throw new StartError(`The secret beside the embedded store is no file (${file}).`)
   try {
     const secret = Buffer.from(readFileSync(file, 'utf8').trim(), 'base64url')
     if (secret.length >= SECRET_BYTES_MIN) return secret
