@@ -20,7 +20,7 @@ export function faultOf (status: number, headers: RawHeaders): string | null {
   if (!headers.every(isFieldText)) return 'BAD_HEADER'
   // All lines of it: undici takes off `chunked` and nothing else, and the rest would be kept under a framing that is gone.
   const codings = headerLines(headers, 'transfer-encoding')
-  return codings.length === 0 || codings.join().toLowerCase() === 'chunked' ? null : 'BAD_CODING'
+  return codings.length === 0 || CHUNKED.test(codings.join()) ? null : 'BAD_CODING'
 }
 
 /**
@@ -31,6 +31,9 @@ export function endsAtHead (status: number, headers: RawHeaders): boolean {
   if (status < STATUS_MIN || mayHaveBody(status)) return false
   return headerLines(headers, 'transfer-encoding').length > 0 || headerLines(headers, 'content-length').some(length => Number(length) !== 0)
 }
+
+/** Blanks of HTTP are no part of a value (RFC 9110 5.5); undici leaves them at its end. */
+const CHUNKED = /^[ \t]*chunked[ \t]*$/i
 
 /** What may stand in a field of ours too (RFC 9110 5.5); an answer with anything else is not passed on as if whole. */
 function isFieldText (text: string): boolean {

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty } from '../harness/faulty-store.ts'
-import { apiPolicy, startGuarded } from '../harness/gateway.ts'
+import { apiPolicy, countingMeter, startGuarded } from '../harness/gateway.ts'
 
 const KEEP = { ...apiPolicy().keep, requestBytesMax: 10_000 }
 
@@ -80,7 +80,8 @@ test('a client that asks first is told to go on, is executed once, and the upstr
 
 test('a body that does not come in time gets 408 and nothing is claimed', async t => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
-  const { url, gateway } = await startGuarded(t, { server: { requestBodyMs: 50 }, world: { records: records.store } })
+  const meter = countingMeter()
+  const { url, gateway } = await startGuarded(t, { server: { requestBodyMs: 50 }, world: { records: records.store, meter } })
   const { socket, answer } = upload(url, 'Content-Length: 10')
   socket.write('half')
   await eventually(() => gateway.buffered.held === 0, 'its room is given back')
@@ -89,6 +90,7 @@ test('a body that does not come in time gets 408 and nothing is claimed', async 
   assert.match(text, /"code":"request-timeout"/)
   assert.match(text, /connection: close/i)
   assert.equal(records.calls('insert'), 0)
+  assert.equal(meter.counts.get('idled'), 1)
 })
 
 test('a body of exactly the limit is taken', async t => {

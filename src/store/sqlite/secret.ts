@@ -22,7 +22,7 @@ export function secretFile (dataDir: string): string {
 export function readSecret (dataDir: string): Buffer | null {
   const file = secretFile(dataDir)
   if (!existsSync(file)) return null
-  if (!statSync(file).isFile()) throw new StartError(`The secret beside the embedded store is no file (${file}).`)
+  if (!statSync(file).isFile()) throw new StartError(`The secret beside the embedded store cannot be read (${file}): it is no file.`)
   try {
     const secret = Buffer.from(readFileSync(file, 'utf8').trim(), 'base64url')
     if (secret.length >= SECRET_BYTES_MIN) return secret
