@@ -85,7 +85,7 @@ const Upstream = Type.Object({
   timeout: duration('5m', 'Hard limit of one execution.'),
   connectTimeout: duration('2s', 'Limit of connecting.'),
   keepAlive: duration('4s', 'How long an idle connection is kept; shorter than the upstream\'s own. 0s: every guarded request has a connection of its own, for an upstream that answers more often than it is asked.'),
-  connections: Type.Integer({ minimum: 1, maximum: 65535, default: 512, description: 'Connections for guarded requests and deliveries at most. More requests wait, callers in turn.' }),
+  connections: Type.Integer({ minimum: 1, maximum: 65535, default: 512, description: 'Connections for guarded requests and deliveries at most. More requests wait: client addresses take turns, and of each its callers.' }),
   passThrough: Type.Integer({ minimum: 1, maximum: 65535, default: 1024, description: 'Requests and tunnels (WebSockets) at once that pass through, each with a connection of its own. More wait for `connectTimeout`, then get 503 `overloaded`.' }),
   idleTimeout: duration('5m', 'Of what passes through: the longest that this server may be silent, before an answer or between two pieces of it, or does not read. Then 504, or the connection is cut.'),
   host: Type.Enum(['upstream', 'preserve'], { default: 'upstream', description: 'The Host header: the upstream\'s own, or the client\'s. With preserve two hosts are two applications: the host is part of what a record is found by.' }),
