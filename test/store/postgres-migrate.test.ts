@@ -4,10 +4,13 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { after, before, describe, test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { Client } from 'pg'
 import { StartError } from '../../src/errors.ts'
 import { readMigrations, type Migration } from '../../src/store/postgres/migrate.ts'
 import { connectPostgres, migratePostgres, openPostgres } from '../../src/store/postgres/open.ts'
 import { claimOf } from '../conformance/record-world.ts'
+import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
 import { query, startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { openWorld, optionsOf } from './postgres-world.ts'
@@ -72,6 +75,22 @@ describe('starting on a database', needs('postgres'), () => {
     await assertStartError(openPostgres({ ...options, migrate: 'check' }), /newer release/)
   })
 
+  // An acceptance of a message locks messages, then records; a migration altered records, then messages: Postgres undid the acceptance.
+  test('a client who holds what a migration asks for, and asks for what it holds, is let go on', async t => {
+    const options = optionsOf(url)
+    await migratePostgres(options)
+    const client = await connectedTo(t, url)
+    await client.query('begin')
+    await client.query(`lock table ${options.schema}.messages in row exclusive mode`)
+    const next = migration((readMigrations().at(-1)?.number ?? 0) + 1, 'alter table :schema.records add column later text; select pg_sleep(0.3); alter table :schema.messages add column later text')
+    const migrating = migratePostgres({ ...options, migrations: [...readMigrations(), next] })
+    const watcher = await connectedTo(t, url)
+    await eventually(async () => (await watcher.query(`select from pg_locks where relation = '${options.schema}.records'::regclass and mode = 'AccessExclusiveLock'`)).rowCount === 1, 'the migration has records')
+    await client.query(`select from ${options.schema}.records`)
+    await client.query('commit')
+    assert.deepEqual((await migrating).applied, [next.name])
+  })
+
   test('the tables were analysed, so that statements are not planned for an empty one', async (t) => {
     const world = await openWorld(t, server)
     const [table] = await query(server.url, `select reltuples::int as tuples from pg_class where oid = '${world.records}'::regclass`)
@@ -119,6 +138,13 @@ describe('starting on a database', needs('postgres'), () => {
     await store.close()
   })
 })
+
+async function connectedTo (t: TestContext, url: string): Promise<Client> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  t.after(async () => { await client.end() })
+  return client
+}
 
 function migration (number: number, text: string, compatibleFrom = 1): Migration {
   return { number, name: `${String(number).padStart(4, '0')}_of_the_future`, compatibleFrom, text }

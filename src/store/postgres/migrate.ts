@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { escapeIdentifier, type ClientBase } from 'pg'
 import { StartError } from '../../errors.ts'
 import { UNBALANCED } from './connections.ts'
+import { faultOfConnecting } from './faults.ts'
 import { leaveOpenIfNew, SCHEMES_MIGRATION } from './schemes.ts'
 
 export interface Migration {
@@ -29,8 +30,17 @@ export interface MigrateOptions {
 
 export interface Migrated { readonly applied: readonly string[] }
 
-/** A migration that waits for others' locks longer than this gives up: rows that queue behind it would lose their leases. */
-const LOCK_WAIT = '2s'
+/**
+ * A migration that waits for somebody's lock on a table for longer than this gives way, for whatever comes behind it waits too. Those
+ * who hold one table and ask for another, in another order than it, are let go on before Postgres looks for a deadlock
+ * (deadlock_timeout, one second) and undoes a client's statement: it may wait for five tables, one behind the other.
+ */
+const LOCK_WAIT = '150ms'
+const LOCK_NOT_AVAILABLE = '55P03'
+const DEADLOCK = '40P01'
+/** With a pause in which everybody else has his turn: a minute. A transaction that is open for longer keeps a migration out. */
+const TRIES_MAX = 60
+const PAUSE_MS = 1_000
 /** Others may be migrating a large table; they hold the lock as long as that takes. */
 const TURN_WAIT = '10min'
 /** Above every migration that is thinkable; a directory that holds more is not ours. */
@@ -48,7 +58,7 @@ export async function migrate (client: ClientBase, options: MigrateOptions): Pro
     const next = migrations.find(({ number }) => !done.has(number))
     if (next === undefined) break
     if (options.mode === 'check') throw new StartError(`Migration ${next.name} is not applied to the schema "${options.schema}": run \`onceway migrate\`, or start a gateway of this release with stores.postgres.migrate: auto.`)
-    if (await apply(client, options.schema, next)) applied.push(next.name)
+    if (await applyBetween(client, options.schema, next)) applied.push(next.name)
   }
   // A table that was never analysed is planned for as if it had ten pages; see also connections.ts about plans that are kept.
   if (applied.length > 0) await client.query(`analyze ${schema}.records`)
@@ -82,12 +92,29 @@ function refuseNewer (done: ReadonlyMap<number, number>, newest: number, schema:
   throw new StartError(`The schema "${schema}" was migrated by a newer release and needs a build that knows migration ${needed}; this one ends at ${newest}: install the newer release, or point this one to another schema.`)
 }
 
+/** Between two others who hold what it needs. Resolves and throws as `apply` does. */
+async function applyBetween (client: ClientBase, schema: string, migration: Migration): Promise<boolean> {
+  for (let round = 1; ; round++) {
+    try {
+      return await apply(client, schema, migration)
+    } catch (error) {
+      if (!isHeldUp(error)) throw error
+      if (round === TRIES_MAX) throw faultOfConnecting('open', new Error(`migration ${migration.name} needs a table of the schema "${schema}" that a transaction holds all the time: end it (pg_stat_activity); nothing was changed`, { cause: error }))
+      await new Promise(resolve => { setTimeout(resolve, PAUSE_MS) })
+    }
+  }
+}
+
+function isHeldUp (error: unknown): boolean {
+  const { code } = error as { readonly code?: string }
+  return code === LOCK_NOT_AVAILABLE || code === DEADLOCK
+}
+
 /** false: another process was first. */
 async function apply (client: ClientBase, schema: string, migration: Migration): Promise<boolean> {
   await client.query('begin')
   try {
-    await client.query('select set_config(\'lock_timeout\', $1, true)', [TURN_WAIT])
-    await client.query('select pg_advisory_xact_lock($1)', [lockKey(schema)])
+    await takeTurn(client, schema)
     await client.query('select set_config(\'lock_timeout\', $1, true)', [LOCK_WAIT])
     await prepareSchema(client, schema)
     const mine = !(await readApplied(client, schema)).has(migration.number)
@@ -98,6 +125,15 @@ async function apply (client: ClientBase, schema: string, migration: Migration):
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
+  }
+}
+
+async function takeTurn (client: ClientBase, schema: string): Promise<void> {
+  await client.query('select set_config(\'lock_timeout\', $1, true)', [TURN_WAIT])
+  try {
+    await client.query('select pg_advisory_xact_lock($1)', [lockKey(schema)])
+  } catch (error) {
+    throw isHeldUp(error) ? faultOfConnecting('open', new Error(`another process has been migrating the schema "${schema}" for more than ${TURN_WAIT}`, { cause: error })) : error
   }
 }
 

@@ -14,8 +14,8 @@ import { BELIEVED, UNBALANCED, type Session, type Statement } from './connection
 import { PROVEN } from './durable.ts'
 import { isPastMessage } from './inbox-rows.ts'
 
-/** A few hundred statements, each of them a few milliseconds long, are let out first; those that come behind it wait as long. */
-const LOCK_WAIT = '2s'
+/** For each of three tables: statements of some milliseconds are let out first. Those that come behind it wait as long, and are in time. */
+const LOCK_WAIT = '150ms'
 const LOCK_NOT_AVAILABLE = '55P03'
 /** With a pause between two tries in which everybody else has his turn: some minutes. Only an open transaction stands in the way for longer. */
 const TRIES_MAX = 60
