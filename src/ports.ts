@@ -4,7 +4,7 @@
  */
 import type { TimeWord } from './core/arbiter-time.ts'
 import type { Identity } from './core/identity.ts'
-import type { Holder } from './core/limit.ts'
+import type { Holder, Refusal } from './core/limit.ts'
 import type { MessageDetail } from './core/message.ts'
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
@@ -405,6 +405,11 @@ export interface UpstreamRequest {
   readonly timeoutMs?: number
   /** In whose share of the upstream's connections it counts. Absent: in nobody's. */
   readonly holder?: Holder
+  /**
+   * Called once, when it has a connection's place: before the first byte, and at once where there is one. Its time at the upstream begins here.
+   * Absent: nobody waits for it.
+   */
+  readonly placed?: () => void
   /** Told of informational answers, but never of 100 or 101. */
   readonly informed?: (status: number, headers: RawHeaders) => void
   /** Asked before bytes of the answer are buffered; false (the gateway's own bound is reached): as if over `responseBytesMax`. */
@@ -413,8 +418,8 @@ export interface UpstreamRequest {
 
 /** What became of one sending. */
 export type UpstreamResult =
-  /** No byte left, and none ever will (E4 "before"). `code` for people and logs. */
-  | { readonly kind: 'unsent', readonly code: string }
+  /** No byte left, and none ever will (E4 "before"). `code` for people and logs. `refusal`: it has waited for a place in vain, and for this. */
+  | { readonly kind: 'unsent', readonly code: string, readonly refusal?: Refusal }
   /** Some byte may have left, and no whole answer came (E4 "during"). `status`: if a head was seen. */
   | { readonly kind: 'lost', readonly code: string, readonly timedOut: boolean, readonly status: number | null }
   | { readonly kind: 'answer', readonly answer: Answer }

@@ -69,7 +69,7 @@ export type DeliveryResult = 'delivered' | 'again' | 'dead' | 'held' | 'overtake
 
 export type SignatureResult = 'current' | 'previous' | SignatureFault
 
-export type ShedLimit = 'eventLoopDelay' | 'connections' | 'executions' | 'bufferedBytes' | 'passThrough' | 'records'
+export type ShedLimit = 'eventLoopDelay' | 'connections' | 'executions' | 'bufferedBytes' | 'passThrough' | 'upstreamConnections' | 'records'
 export type IdleDirection = 'request' | 'answer' | 'upstream' | 'tunnel'
 export type HeldKind = 'connections' | 'tunnels' | 'passing' | 'bufferedBytes'
 

@@ -45,6 +45,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'limits.tunnelIdle': { min: '1s', max: '7d' },
   'drain.delay': { min: '0s', max: '1h' },
   'drain.timeout': { min: '0s', max: '24h' },
+  idleTimeout: { min: '1s', max: '24h', why: 'a silent upstream would hold its place for ever' },
   timeout: { min: '10ms', max: '24h', why: 'an execution must end' },
   connectTimeout: { min: '10ms', max: '5m' },
   keepAlive: { min: '0s', max: '1h' }
@@ -69,6 +70,7 @@ function unitOf (schema: SchemaNode | null): ((text: string) => number | null) |
   return schema?.pattern === SIZE_PATTERN ? parseSize : null
 }
 
-function rangeOf (path: Path): Range | undefined {
+/** undefined: there is none, so that whatever the schema takes is taken. */
+export function rangeOf (path: Path): Range | undefined {
   return RANGES[path.slice(-2).join('.')] ?? RANGES[String(path.at(-1))]
 }

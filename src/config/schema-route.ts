@@ -109,7 +109,7 @@ export const Scope = (description: string) =>
 
 /** What a database takes without a word. */
 const RECORDS_MAX = 1_000_000_000
-const BEYOND_RECORDS = 'Beyond: 429 `too-many-records`, and replays go on. Not given: no bound. It may be passed by what comes within a second.'
+const BEYOND_RECORDS = 'Beyond: 429 `too-many-records`, and replays go on. Not given: no bound. It may be passed by what comes within two seconds.'
 
 const Idempotency = Type.Object({
   profile: Type.Enum(['api', 'relay'], { default: 'api', description: 'Sets the defaults of all below. api: at most once, for endpoints that clients call. relay: until it succeeds, for webhooks and events.' }),

@@ -4,6 +4,8 @@
  * repeats nothing of this one's but its id: answers end in logs, and on pages.
  */
 
+import type { Refusal } from './limit.ts'
+
 export type ProblemCode =
   | 'key-missing' | 'key-invalid' | 'key-too-old' | 'scope-missing' | 'scope-unavailable' | 'token-invalid' | 'signature-invalid' | 'key-reused' | 'in-flight' | 'outcome-unknown'
   | 'answer-not-kept' | 'upstream-unreachable' | 'request-too-large' | 'request-timeout' | 'bad-request'
@@ -76,6 +78,11 @@ const RETRY_SOON_SECONDS = 1
 
 /** Of what goes better when records end, which takes hours: as long as SDKs wait at most. */
 const RETRY_RECORDS_SECONDS = 60
+
+/** What is told of a bound that was reached. */
+export function codeOfRefusal (refusal: Refusal): 'overloaded' | 'too-many-in-flight' {
+  return refusal === 'full' ? 'overloaded' : 'too-many-in-flight'
+}
 
 /** Of a refusal that may go better by itself; null: of all others. */
 export function retrySoon (code: ProblemCode): number | null {

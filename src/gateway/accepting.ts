@@ -49,8 +49,10 @@ export async function accept (gateway: Gateway, visit: Visit, parts: readonly Pa
   const startedAtMs = gateway.world.clock.monotonicMs()
   try {
     await gateway.recordCounts.hear(visit)
-    const full = isFull(gateway, visit, parts) ? noRoom(visit, parts) : gateway.recordCounts.refusal(visit, parts.length)
-    return full !== null ? await acceptedBefore(gateway, visit, parts, full) : await acceptAll(gateway, visit, made)
+    if (isFull(gateway, visit, parts)) return await acceptedBefore(gateway, visit, parts) ?? noRoom(visit, parts)
+    const beyond = gateway.recordCounts.beyond(visit, parts.length)
+    if (beyond !== null) return await acceptedBefore(gateway, visit, parts) ?? gateway.recordCounts.refused(beyond)
+    return await acceptAll(gateway, visit, made)
   } catch (error) {
     if (error instanceof IdentityMoved) throw error
     return failed(gateway, visit, error)
@@ -59,11 +61,11 @@ export async function accept (gateway: Gateway, visit: Visit, parts: readonly Pa
   }
 }
 
-/** Who is full takes nothing new; what it has taken it has. */
-async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly Part[], full: Rejected): Promise<Outcome> {
+/** Who is full takes nothing new; what it has taken it has. null: something of it is new. */
+async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly Part[]): Promise<Outcome | null> {
   const found = await Promise.all(parts.map(async part => gateway.world.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
-    if (message === null) return full
+    if (message === null) return null
     const clash = clashOf(visit, parts[index] as Part, message)
     if (clash !== null) return clash
   }

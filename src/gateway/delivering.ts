@@ -13,8 +13,9 @@ import type { Ended } from '../core/pacing.ts'
 import type { IdempotencyPolicy, UpstreamPolicy } from '../core/policy.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
-import type { DeliveryResult, Recovered, Sending, UpstreamResult } from '../ports.ts'
+import type { DeliveryResult, Recovered, Sending, UpstreamRequest, UpstreamResult } from '../ports.ts'
 import type { Gateway } from './gateway.ts'
+import { UpstreamTime } from './upstream-time.ts'
 import type { WorkerLease } from './worker-leases.ts'
 import type { InboxRoute, World } from './world.ts'
 
@@ -42,13 +43,17 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
   const { clock } = gateway.world
   const beganAtMs = clock.monotonicMs()
   let answerBytes = 0
-  const sending = send(gateway, lease, route, delivery, bytes => {
-    if (gateway.buffered.take('answers', bytes) !== null) return false
-    answerBytes += bytes
-    return true
+  const time = new UpstreamTime(clock, route.upstream)
+  const sending = send(gateway, lease, route, delivery, {
+    placed: () => { time.begin() },
+    reserve: bytes => {
+      if (gateway.buffered.take('answers', bytes) !== null) return false
+      answerBytes += bytes
+      return true
+    }
   })
   const cut = (): void => { sending.cancel('DRAIN', false) }
-  const cancelTimer = clock.after(route.upstream.timeoutMs, () => { sending.cancel('UPSTREAM_TIMEOUT', true) })
+  time.limit(sending)
   gateway.deliveries.add(cut)
   try {
     const result = await sending.result
@@ -61,7 +66,7 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
     noteEnd({ ended: ours ? null : endedAs(sent, fate, clock.wallMs()), againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null })
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
-    cancelTimer()
+    time.end()
     gateway.buffered.release('answers', answerBytes)
     gateway.deliveries.delete(cut)
   }
@@ -69,7 +74,7 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
 
 // ---------------------------------------------------------------- sending
 
-function send (gateway: Gateway, lease: WorkerLease, { upstream, idempotency: { keep } }: InboxRoute, { token, request }: Delivery, reserve: (bytes: number) => boolean): Sending {
+function send (gateway: Gateway, lease: WorkerLease, { upstream, idempotency: { keep } }: InboxRoute, { token, request }: Delivery, more: Required<Pick<UpstreamRequest, 'placed' | 'reserve'>>): Sending {
   return gateway.world.upstream.send({
     upstream,
     method: request.method,
@@ -77,7 +82,7 @@ function send (gateway: Gateway, lease: WorkerLease, { upstream, idempotency: { 
     headers: [...withStatic(request.headers, upstream.requestHeaders), 'Onceway-Key', token.id.toString('base64url'), 'Idempotency-Attempt', String(token.attempt)],
     body: request.body,
     responseBytesMax: keep.responseBytesMax,
-    reserve
+    ...more
   }, () => !gateway.stopped && lease.believed(gateway.world.clock))
 }
 

@@ -231,7 +231,7 @@ function sentOf (result: UpstreamResult, policy: IdempotencyPolicy): Sent {
 /** `as`: instead of what the answer says. `again`: a retry is forwarded. */
 function outcomeOf (result: UpstreamResult, sent: Sent, as: 'flagged' | 'unprotected' | null, again: boolean): Outcome {
   switch (result.kind) {
-    case 'unsent': return result.code === 'LEASE' || result.code === 'DRAIN' ? { kind: 'unavailable' } : { kind: 'unsent', code: result.code, lost: !again }
+    case 'unsent': return result.code === 'LEASE' || result.code === 'DRAIN' ? { kind: 'unavailable' } : { ...result, lost: !again }
     case 'lost': return { kind: 'lost', timedOut: result.timedOut, again }
     case 'answer':
     case 'stream': {

@@ -8,7 +8,7 @@ import { rulesOf } from '../core/deciding.ts'
 import type { Asked } from '../core/fingerprint.ts'
 import { answerHeaders, guardedRequestHeaders, keptHeaders } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
-import type { Holder } from '../core/limit.ts'
+import type { Holder, Refusal } from '../core/limit.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { About, Answer, Claim, RawHeaders, Token } from '../core/record.ts'
 import { verifierOf } from '../core/signature.ts'
@@ -21,6 +21,7 @@ import type { Identified } from './ids.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 import type { Registered } from './registration.ts'
 import { settleSending } from './settling.ts'
+import { UpstreamTime } from './upstream-time.ts'
 import type { Clock, Sending, StreamedResult, UpstreamResult } from '../ports.ts'
 
 /** Timings and facts of one request's way, for its log line. Milliseconds. */
@@ -101,7 +102,7 @@ export type Ending =
   | { readonly kind: 'hop', readonly answer: Answer, readonly kept: Answer }
   | { readonly kind: 'unprotected', readonly answer: Answer, readonly kept: Answer }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
-  | { readonly kind: 'unsent', readonly code: string }
+  | { readonly kind: 'unsent', readonly code: string, readonly refusal?: Refusal }
   /** It is in the inbox. */
   | { readonly kind: 'accepted', readonly name: string, readonly isNew: boolean }
   /** The inbox has another request under this key. */
@@ -236,7 +237,7 @@ export async function execute (gateway: Gateway, execution: Execution): Promise<
   if (kept !== null) return settleSending(gateway, execution, kept)
   const sentAt = clock.monotonicMs()
   execution.sendsFromMs = sentAt
-  const result = await send(gateway, execution, () => maySend(gateway, execution))
+  const result = await send(gateway, execution, () => maySend(gateway, execution), () => { execution.sendsFromMs = clock.monotonicMs() })
   steps.upstreamMs = clock.monotonicMs() - sentAt
   gateway.world.meter.upstream(visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
   await settleSending(gateway, execution, result)
@@ -267,11 +268,12 @@ export interface Forwarding {
   bufferedBytes: number
 }
 
-/** `maySend`: asked at the last point before the first byte. */
-export async function send (gateway: Gateway, execution: Forwarding, maySend: () => boolean): Promise<UpstreamResult> {
+/** `maySend`: asked at the last point before the first byte. `placed`: called when that may come, for there is a connection's place. */
+export async function send (gateway: Gateway, execution: Forwarding, maySend: () => boolean, placed: () => void = () => {}): Promise<UpstreamResult> {
   const { visit } = execution
   const { clock, upstream } = gateway.world
   const { route, asked } = visit
+  const time = new UpstreamTime(clock, route.upstream)
   const sending = upstream.send({
     upstream: route.upstream,
     method: asked.method,
@@ -292,17 +294,22 @@ export async function send (gateway: Gateway, execution: Forwarding, maySend: ()
     body: asked.body,
     responseBytesMax: route.idempotency.keep.responseBytesMax,
     holder: visit.holding.holder,
+    placed: () => {
+      time.begin()
+      placed()
+    },
     informed: visit.informed,
     reserve: bytes => reserve(gateway, execution, bytes)
   }, maySend)
   execution.sending = sending
-  const cancelTimer = clock.after(route.upstream.timeoutMs, () => sending.cancel('UPSTREAM_TIMEOUT', true))
+  time.limit(sending)
   try {
     const result = await sending.result
+    if (result.kind === 'unsent' && result.refusal !== undefined) gateway.world.meter.shed('upstreamConnections', result.refusal)
     if (result.kind === 'stream') releaseWhenTaken(gateway, execution, result)
     return result
   } finally {
-    cancelTimer()
+    time.end()
   }
 }
 
@@ -350,6 +357,6 @@ function unprotectedEnding (execution: Execution, result: UpstreamResult): Endin
     }
     case 'stream': return { kind: 'streamed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'unprotected', stored: false }
     case 'lost': return { kind: 'unknown', timedOut: result.timedOut }
-    case 'unsent': return { kind: 'unsent', code: result.code }
+    case 'unsent': return result
   }
 }

@@ -2,6 +2,7 @@
  * What handle() answers, as a union. One kind per row of the table in docs/http.md; http/ turns each into status, headers and
  * body and knows nothing else about the protocol.
  */
+import type { Refusal } from '../core/limit.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
 
@@ -32,8 +33,11 @@ export type Outcome =
   | { readonly kind: 'mismatch', readonly detail?: string }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   | { readonly kind: 'not-kept', readonly originalStatus: number }
-  /** Certainly not sent: refused, DNS, TLS. `lost`: and a retry will not be sent either (mode drop, marked before). */
-  | { readonly kind: 'unsent', readonly code: string, readonly lost?: boolean }
+  /**
+   * Certainly not sent: refused, DNS, TLS; or (`refusal`) there was no place for it among those that the upstream has. `lost`: and a retry
+   * will not be sent either (mode drop, marked before).
+   */
+  | { readonly kind: 'unsent', readonly code: string, readonly refusal?: Refusal, readonly lost?: boolean }
   /** Mode drop: it went through before, and goes no further. */
   | { readonly kind: 'duplicate', readonly status: number }
   /** The upstream's answer, kept by nobody: mode drop, and (`ignored`) what the route's preset does not guard. `flagged`: to a duplicate that was forwarded as one. */

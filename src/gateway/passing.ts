@@ -8,11 +8,13 @@ import type { Holder } from '../core/limit.ts'
 import type { GuardedRequest } from './admission.ts'
 import type { Gateway } from './gateway.ts'
 import type { Outcome } from './outcome.ts'
+import { UpstreamTime } from './upstream-time.ts'
 
 export async function passOn (gateway: Gateway, { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest, body: Buffer, holder: Holder): Promise<Outcome> {
   const { clock, upstream } = gateway.world
   const { upstream: to, idempotency } = route
   let heldBytes = 0
+  const time = new UpstreamTime(clock, to)
   const sending = upstream.send({
     upstream: to,
     method,
@@ -20,6 +22,7 @@ export async function passOn (gateway: Gateway, { route, method, target, rawHead
     headers: guardedRequestHeaders(rawHeaders, { record: null, requestId, keyHeader: idempotency.key.header, rules: rulesOf(idempotency), forwardKey: true, host: to.host, forwarded, extra: to.requestHeaders, bodyBytes: body.length }),
     body,
     holder,
+    placed: () => { time.begin() },
     informed,
     responseBytesMax: idempotency.keep.responseBytesMax,
     reserve: bytes => {
@@ -29,7 +32,7 @@ export async function passOn (gateway: Gateway, { route, method, target, rawHead
     }
   }, () => true)
   const release = (): void => { gateway.buffered.release('answers', heldBytes, holder) }
-  const stopTimer = clock.after(to.timeoutMs, () => sending.cancel('UPSTREAM_TIMEOUT', true))
+  time.limit(sending)
   const sentAt = clock.monotonicMs()
   try {
     const result = await sending.result
@@ -39,10 +42,10 @@ export async function passOn (gateway: Gateway, { route, method, target, rawHead
       case 'answer': return { kind: 'passed', status: result.answer.status, headers: answerHeaders(result.answer.headers), body: result.answer.body, as: 'ignored' }
       case 'stream': return { kind: 'passed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'ignored' }
       case 'lost': return { kind: 'lost', timedOut: result.timedOut, again: true }
-      case 'unsent': return { kind: 'unsent', code: result.code }
+      case 'unsent': return result
     }
   } finally {
-    stopTimer()
+    time.end()
     steps.upstreamMs = clock.monotonicMs() - sentAt
   }
 }

@@ -51,9 +51,9 @@ export class RecordCounts {
 
   async #asked (visit: Visit): Promise<Rejected | null> {
     await this.hear(visit)
-    const refusal = this.refusal(visit)
+    const as = this.beyond(visit)
     // What it has already is told, taken up again or sent again as ever: it is no further one.
-    return refusal !== null && await this.#stands(visit) ? null : refusal
+    return as === null || await this.#stands(visit) ? null : this.refused(as)
   }
 
   /** The store's word on whom nothing is known of; for no longer than a claim waits, since that would find the store away as well. */
@@ -63,10 +63,13 @@ export class RecordCounts {
     await within(clock, claimWithinMs, this.#tellSoon().catch(() => {}))
   }
 
-  /** null: there is room for so many more. */
-  refusal (visit: Visit, records = 1): Rejected | null {
-    const as = this.#beyond(visit, boundsOf(visit), records)
-    if (as === null) return null
+  /** Whose bound so many more would pass; null: there is room. */
+  beyond (visit: Visit, records = 1): Bound['as'] | null {
+    return this.#beyond(visit, boundsOf(visit), records)
+  }
+
+  /** What is answered for it, and counted. */
+  refused (as: Bound['as']): Rejected {
     this.#gateway.world.meter.shed('records', as)
     return rejected('too-many-records')
   }

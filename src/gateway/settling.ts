@@ -96,7 +96,7 @@ function planOf (gateway: Gateway, execution: Execution, result: Result): Plan {
     case 'unsent':
       // An upstream that is away is no doing of its caller's.
       if (execution.countsAnew) gateway.recordCounts.count(execution.visit, -1)
-      return planUnsent(execution, result.code)
+      return planUnsent(execution, result)
     case 'lost': {
       const reason: UnknownReason = { stage: result.code === 'DRAIN' ? 'drain' : 'during', code: result.code }
       noteIndeterminate(gateway, execution, reason, result.status)
@@ -107,13 +107,14 @@ function planOf (gateway: Gateway, execution: Execution, result: Result): Plan {
   }
 }
 
-function planUnsent (execution: Execution, code: string): Plan {
+function planUnsent (execution: Execution, unsent: Extract<Result, { kind: 'unsent' }>): Plan {
+  const { code } = unsent
   execution.visit.steps.reason = code
   // A lease that ran out before the first byte is our trouble, not the upstream's.
   const ours = code === 'LEASE' || code === 'DRAIN' || code === INBOX_UNREACHED
   return {
     settlement: settlementOf(execution, 'released', execution.visit.route.idempotency.retentionMs),
-    ending: () => ours ? { kind: 'unavailable' } : { kind: 'unsent', code },
+    ending: () => ours ? { kind: 'unavailable' } : unsent,
     kept: null
   }
 }

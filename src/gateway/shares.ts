@@ -1,5 +1,6 @@
 /** Whose share of a limit a request counts in, and what is answered where there is none left (core/limit.ts). */
 import type { Holder, Refusal } from '../core/limit.ts'
+import { codeOfRefusal } from '../core/problems.ts'
 import { isShared } from '../core/scope.ts'
 import type { ShedLimit } from '../ports.ts'
 import { KIND_SHARE } from './buffers.ts'
@@ -16,7 +17,7 @@ export function holderOf (caller: string, peer: string | null): Holder {
 export function refusedBy (gateway: Gateway, limit: ShedLimit, refusal: Refusal | null): Rejected | null {
   if (refusal === null) return null
   gateway.world.meter.shed(limit, refusal)
-  return rejected(refusal === 'full' ? 'overloaded' : 'too-many-in-flight')
+  return rejected(codeOfRefusal(refusal))
 }
 
 /** Where a body goes that is being read: bytes of the gateway's buffers. */

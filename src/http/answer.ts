@@ -5,11 +5,13 @@
 import { acceptedAnswer, acceptedAnswers } from '../core/acceptance.ts'
 import { statusTold } from '../core/disposition.ts'
 import { headerValue, replayedHeaders } from '../core/headers.ts'
+import type { Refusal } from '../core/limit.ts'
 import { pairs } from '../core/lines.ts'
-import { problem, PROBLEMS, retrySoon } from '../core/problems.ts'
+import { codeOfRefusal, problem, PROBLEMS, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
+import { rejected } from '../gateway/outcome.ts'
 import type { AnswerBody, Outcome } from '../gateway/outcome.ts'
 
 export interface Reply {
@@ -23,6 +25,8 @@ export interface Reply {
   readonly problem: ProblemCode | null
   /** For the log line, where the status does not say it. */
   readonly reason?: string
+  /** It is stored: whoever asks with the same key gets it again. */
+  readonly kept?: boolean
 }
 
 export interface ReplyContext {
@@ -49,12 +53,17 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch', ...(outcome.detail === undefined ? {} : { detail: outcome.detail }) })
     case 'unknown': return unknown(outcome.timedOut, context)
     case 'not-kept': return notKept(outcome.originalStatus, context)
-    case 'unsent': return problemReply('upstream-unreachable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: 'unsent', ...(outcome.lost === true ? { detail: LOST } : {}) })
+    case 'unsent': return unsent(outcome, context)
     case 'duplicate': return { status: outcome.status, headers: ['Idempotency-Status', 'duplicate'], body: Buffer.alloc(0), close: false, outcome: 'duplicate', problem: null }
     case 'passed': return outcome.as === 'released' ? asReleased(outcome, context, []) : passed(outcome)
     case 'lost': return lost(outcome, context)
     case 'unavailable': return unavailable(outcome, context)
   }
+}
+
+/** In the place of an answer that is kept, and that its client has no room for at the moment (unread.ts). */
+export function roomless (refusal: Refusal, context: ReplyContext): Reply {
+  return replyTo(rejected(codeOfRefusal(refusal), 'The request was executed, and its answer is kept. There is no room to send it now: too much of what was sent before has not been read. Retry with the same key.'), context)
 }
 
 /** OASIS Repeatable Requests: ours, whatever the upstream says of it. */
@@ -76,13 +85,13 @@ function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
   const headers = [...answer.headers, 'Idempotency-Status', 'executed']
   if (stored && expiresAtMs !== null) headers.push('Idempotency-Expires', imfFixdate(expiresAtMs))
   else headers.push('Idempotency-Stored', 'false')
-  return { status: answer.status, headers, body: answer.body, close: false, outcome: stored ? 'executed' : 'executed-unstored', problem: null }
+  return { status: answer.status, headers, body: answer.body, close: false, outcome: stored ? 'executed' : 'executed-unstored', problem: null, kept: stored && expiresAtMs !== null }
 }
 
 function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: ReplyContext): Reply {
   const headers = replayedHeaders(outcome.answer.headers, context.origin)
   headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
-  return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null }
+  return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null, kept: true }
 }
 
 /** The only time that this answer is shown; what retries get is the tombstone. */
@@ -144,6 +153,11 @@ function unknown (timedOut: boolean, context: ReplyContext): Reply {
   const { profile } = context.route.idempotency
   if (profile === 'relay') return problemReply('outcome-unknown', context, { status: PROBLEMS['outcome-unknown'].status.relay, retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'indeterminate', outcome: 'outcome-unknown' })
   return problemReply('outcome-unknown', context, { status: timedOut ? 504 : 502, mark: 'indeterminate', outcome: 'outcome-unknown' })
+}
+
+function unsent ({ refusal, lost = false }: Extract<Outcome, { kind: 'unsent' }>, context: ReplyContext): Reply {
+  const code = refusal === undefined || lost ? 'upstream-unreachable' : codeOfRefusal(refusal)
+  return problemReply(code, context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: code === 'upstream-unreachable' ? 'unsent' : code, ...lost && { detail: LOST } })
 }
 
 /** As on a route that passes through: nobody holds this event, and nobody says that it is not sent again. `again`: it is. */

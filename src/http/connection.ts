@@ -9,7 +9,8 @@ import type { Duplex } from 'node:stream'
 import { problem } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import { addRequestId, requestIdOf } from './request-id.ts'
-import { LINGER_MS } from './write.ts'
+import { endStalled, LINGER_MS } from './write.ts'
+import type { Patience } from './write.ts'
 
 /**
  * Requests that came whole behind one that is not answered yet. More is no client that pipelines; it gets the answers of those, and
@@ -31,11 +32,13 @@ class Line {
 
 export class Connections {
   readonly #problemBaseUri: () => string
+  readonly #patience: () => Patience
   readonly #lines = new WeakMap<Socket, Line>()
   readonly #unswitched = new WeakSet<IncomingMessage>()
 
-  constructor (problemBaseUri: () => string) {
+  constructor (problemBaseUri: () => string, patience: () => Patience) {
     this.#problemBaseUri = problemBaseUri
+    this.#patience = patience
   }
 
   watch (server: Server): void {
@@ -145,6 +148,7 @@ export class Connections {
     addRequestId(headers, requestId)
     response.writeHead(status, [...headers, 'Connection', 'close', 'Content-Length', String(body.length)])
     response.end(body)
+    endStalled(response, this.#patience())
   }
 
   /** What the parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */

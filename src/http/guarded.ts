@@ -19,8 +19,8 @@ import type { Steps } from '../gateway/execution.ts'
 import { handle } from '../gateway/handle.ts'
 import type { Outcome } from '../gateway/outcome.ts'
 import { isRepeatable } from '../core/repeatability.ts'
-import { replyTo, withResult } from './answer.ts'
-import type { Reply } from './answer.ts'
+import { replyTo, roomless, withResult } from './answer.ts'
+import type { Reply, ReplyContext } from './answer.ts'
 import { readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
 import { asksForKey, giveKey } from './issuing.ts'
@@ -37,7 +37,7 @@ import { behindThisTurn } from './turn.ts'
 import type { UpgradeWay } from './tunnels.ts'
 import { unreadOf } from './unread.ts'
 import { isWhole, writeSlowly, writeWhole } from './write.ts'
-import type { Unread, WholeReply } from './write.ts'
+import type { Unread, WholeWritten } from './write.ts'
 
 /** What a head comes to. */
 type Way =
@@ -144,7 +144,8 @@ export class GuardedRequests {
     response.on('error', ignored)
     const steps: Steps = {}
     const outcome = await this.#outcomeOf(request, response, route, steps)
-    const plain = replyTo(outcome, {
+    const unread = unreadOf(this.#options, raw, steps.holder)
+    const plain = replyWithRoom(response, unread, outcome, {
       route,
       requestId: request.id,
       origin: headerValue(raw.rawHeaders, 'origin'),
@@ -153,12 +154,11 @@ export class GuardedRequests {
     const reply = isRepeatable(route.idempotency.key.sources, raw.rawHeaders) ? withResult(plain, outcome) : plain
     addRequestId(reply.headers, request.id)
     const note = (sentBytes: number): void => { this.#note(raw, way, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
-    const unread = unreadOf(this.#options, raw, steps.holder)
     if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id, unread)) })
     else note(await this.#writeSlowly(raw, response, reply, request.id, unread))
   }
 
-  #write (response: ServerResponse, reply: WholeReply, requestId: string, unread: Unread): number {
+  #write (response: ServerResponse, reply: WholeWritten, requestId: string, unread: Unread): number {
     try {
       return writeWhole(response, reply, this.#options.closing(), unread)
     } catch (error) {
@@ -240,6 +240,18 @@ export class GuardedRequests {
     })
   }
 }
+
+/** A large answer that is kept is not begun without room for all of it: its client would get a part of it. */
+function replyWithRoom (response: ServerResponse, unread: Unread, outcome: Exclude<Outcome, { kind: 'keyless' }>, context: ReplyContext): Reply {
+  const reply = replyTo(outcome, context)
+  const { body } = reply
+  if (reply.kept !== true || !Buffer.isBuffer(body) || body.length <= ASKED_FOR_BYTES || response.destroyed) return reply
+  const refusal = unread.ask(response, body.length)
+  return refusal === null ? reply : roomless(refusal, context)
+}
+
+/** As much as a socket takes whose client reads: what is smaller is with the kernel as soon as it is written. */
+const ASKED_FOR_BYTES = 64 * 1024
 
 /** A field that the key is made of, and that the next hop is told to remove. */
 function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: KeyPolicy): string | null {

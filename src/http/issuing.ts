@@ -1,4 +1,4 @@
-/** POST /.well-known/idempotency-keys: a key of the gateway's own, before any route is looked for. The reply stays Fastify's. */
+/** POST /.well-known/idempotency-keys: a key of the gateway's own, before any route is looked for. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { ISSUED_KEYS_PATH } from '../core/issued-keys.ts'
@@ -10,8 +10,7 @@ import { parseTarget } from '../routing/target.ts'
 import { readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
 import { clientCertificateOf } from './peer.ts'
-import { sendProblem, sendRefusal } from './problem-reply.ts'
-import { requestIdFields } from './request-id.ts'
+import { sendOwn, sendProblem, sendRefusal } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
 
 /** That path and no other spelling of it: what an upstream has there is hidden by nothing else. */
@@ -56,9 +55,8 @@ async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: 
 
 function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey | Rejected, options: ServerOptions): void {
   if (outcome.kind === 'issued') {
-    void reply.code(201).header('content-type', 'application/json').header('cache-control', 'no-store').headers(requestIdFields(request.id))
-    void reply.send(Buffer.from(JSON.stringify({ key: outcome.key, expiresAt: new Date(outcome.expiresAtMs).toISOString() })))
-    return
+    const body = Buffer.from(JSON.stringify({ key: outcome.key, expiresAt: new Date(outcome.expiresAtMs).toISOString() }))
+    return sendOwn(request, reply, { status: 201, headers: ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], body, close: false }, options)
   }
   sendRefusal(request, reply, outcome, options)
 }

@@ -1,4 +1,4 @@
-/** GET /.well-known/onceway/messages/ID: how a message stands, before any route is looked for. The reply stays Fastify's. */
+/** GET /.well-known/onceway/messages/ID: how a message stands, before any route is looked for. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { MESSAGES_PATH } from '../core/acceptance.ts'
@@ -10,8 +10,7 @@ import type { Rejected } from '../gateway/outcome.ts'
 import { parseTarget } from '../routing/target.ts'
 import { noteOwn } from './issuing.ts'
 import { clientCertificateOf } from './peer.ts'
-import { sendProblem, sendRefusal } from './problem-reply.ts'
-import { requestIdFields } from './request-id.ts'
+import { sendOwn, sendProblem, sendRefusal } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
 
 /** The id in that path, and in no other spelling of it; null: it is another path. */
@@ -34,7 +33,7 @@ async function tell (request: FastifyRequest, reply: FastifyReply, name: string,
   const startedAt = performance.now()
   const found = await lookedFor(request, name, options)
   if (found.kind === 'rejected') sendRefusal(request, reply, found, options)
-  else write(request, reply, found, options.gateway.world.clock.wallMs())
+  else write(request, reply, found, options)
   noteOwn(MESSAGES_PATH, request, reply.statusCode, found.kind === 'rejected' ? found : 'told', performance.now() - startedAt, options)
 }
 
@@ -47,9 +46,8 @@ async function lookedFor ({ id, raw }: FastifyRequest, name: string, { gateway, 
   }
 }
 
-function write (request: FastifyRequest, reply: FastifyReply, { message }: FoundMessage, nowMs: number): void {
-  const seconds = askAgainSeconds(message, nowMs)
-  if (seconds !== null) void reply.header('retry-after', String(seconds))
-  void reply.code(200).header('content-type', 'application/json').header('cache-control', 'no-store').headers(requestIdFields(request.id))
-  void reply.send(Buffer.from(JSON.stringify(messageView(message))))
+function write (request: FastifyRequest, reply: FastifyReply, { message }: FoundMessage, options: ServerOptions): void {
+  const seconds = askAgainSeconds(message, options.gateway.world.clock.wallMs())
+  const headers = ['Content-Type', 'application/json', 'Cache-Control', 'no-store', ...seconds === null ? [] : ['Retry-After', String(seconds)]]
+  sendOwn(request, reply, { status: 200, headers, body: Buffer.from(JSON.stringify(messageView(message))), close: false }, options)
 }

@@ -8,7 +8,7 @@ import { connectionListed, HOP_BY_HOP, mayHaveBody, passthroughRequestHeaders } 
 import type { Holder } from '../core/limit.ts'
 import { pairs } from '../core/lines.ts'
 import type { Route } from '../core/policy.ts'
-import { problem, retrySoon } from '../core/problems.ts'
+import { codeOfRefusal, problem, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { RawHeaders } from '../core/record.ts'
 import type { Cancel, Passage, PassFault, PassListener, PassRequest } from '../ports.ts'
@@ -231,7 +231,7 @@ export function tellFault ({ log, gateway: { world: { meter } } }: ServerOptions
 
 export function codeOf (fault: PassFault): ProblemCode {
   switch (fault.kind) {
-    case 'no-place': return fault.refusal === 'full' ? 'overloaded' : 'too-many-in-flight'
+    case 'no-place': return codeOfRefusal(fault.refusal)
     case 'unreachable': return 'upstream-unreachable'
     case 'timeout': return 'upstream-timeout'
     case 'broken': return 'upstream-failed'

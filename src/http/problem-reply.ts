@@ -7,6 +7,7 @@ import { addRequestId } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
 import { unreadOf } from './unread.ts'
 import { isWhole, writeSlowly, writeWhole } from './write.ts'
+import type { WholeWritten } from './write.ts'
 
 export interface More {
   readonly status?: number
@@ -23,16 +24,19 @@ export function sendRefusal (request: FastifyRequest, reply: FastifyReply, { cod
   sendProblem(request, reply, code, options, { ...(detail !== undefined && { detail }), ...(challenge !== undefined && { challenge }), ...(close !== undefined && { close }) })
 }
 
-export function sendProblem ({ raw, id }: FastifyRequest, reply: FastifyReply, code: ProblemCode, options: ServerOptions, { headers: further = [], close = false, ...more }: More = {}): void {
+export function sendProblem (request: FastifyRequest, reply: FastifyReply, code: ProblemCode, options: ServerOptions, { headers: further = [], close = false, ...more }: More = {}): void {
+  const { status, headers, body } = problem(code, { requestId: request.id, base: options.problemBaseUri, ...more, retryAfterSeconds: retrySoon(code) })
+  sendOwn(request, reply, { status, headers: [...headers, ...further], body, close }, options)
+}
+
+/** What is the gateway's own. `headers` flat. */
+export function sendOwn ({ raw, id }: FastifyRequest, reply: FastifyReply, told: WholeWritten, options: ServerOptions): void {
   reply.hijack()
   const { raw: response } = reply
   // A socket that breaks must not end the process.
   raw.on('error', ignored)
   response.on('error', ignored)
-  const { status, headers, body } = problem(code, { requestId: id, base: options.problemBaseUri, ...more, retryAfterSeconds: retrySoon(code) })
-  headers.push(...further)
-  addRequestId(headers, id)
-  const told = { status, headers, body, close, outcome: code, problem: code }
+  addRequestId(told.headers, id)
   const unread = unreadOf(options, raw)
   if (isWhole(raw, told)) writeWhole(response, told, options.closing(), unread)
   else void writeSlowly(raw, response, told, options.closing(), unread)

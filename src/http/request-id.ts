@@ -16,11 +16,6 @@ export function requestIdOf (raw: IncomingMessage | Http2ServerRequest): string 
   return typeof sent === 'string' && TAKEN.test(sent) ? sent : randomUUID()
 }
 
-/** Of an answer that is the gateway's own. */
-export function requestIdFields (id: string): { readonly 'x-request-id': string, readonly 'request-id': string } {
-  return { 'x-request-id': id, 'request-id': id }
-}
-
 /**
  * Onto the fields of any answer. A Request-Id of the upstream's stays alone: it is what the upstream's people and pages know
  * the request by, at the first answer and at its replays.

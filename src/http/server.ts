@@ -9,7 +9,6 @@ import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Log, Meter, PassThrough, RequestLog } from '../ports.ts'
 import type { compileRoutes } from '../routing/match.ts'
-import { isRead } from './body.ts'
 import { Connections } from './connection.ts'
 import { GuardedRequests } from './guarded.ts'
 import type { PeerTrust } from './peer.ts'
@@ -18,6 +17,7 @@ import type { ServerLimits } from './pressure.ts'
 import { sendProblem } from './problem-reply.ts'
 import { requestIdOf } from './request-id.ts'
 import { isWebSocket, Tunnels } from './tunnels.ts'
+import { patienceOf } from './unread.ts'
 
 /** A head must be whole by then (slow-loris); bodies have times of their own. */
 const HEADERS_TIMEOUT_MS = 30_000
@@ -60,7 +60,7 @@ export interface GuardedListener {
 }
 
 export function createServer (options: ServerOptions): GuardedListener {
-  const connections = new Connections(() => options.problemBaseUri)
+  const connections = new Connections(() => options.problemBaseUri, () => patienceOf(options))
   const server = Fastify({
     bodyLimit: Number.MAX_SAFE_INTEGER,
     forceCloseConnections: 'idle',
@@ -100,11 +100,6 @@ export function createServer (options: ServerOptions): GuardedListener {
   const tunnels = new Tunnels(options, connections, request => guarded.upgradeWay(request))
   tunnels.watch(server.server)
   server.addHook('onRequest', (request, reply) => { guarded.onRequest(request, reply) })
-  // The gateway's own resources alone are answered by Fastify.
-  server.addHook('onSend', (request, reply, _payload, next) => {
-    if (options.closing() || !isRead(request.raw)) reply.header('connection', 'close')
-    next()
-  })
   // Every request is taken before it is routed; what Fastify has no route for comes by here on its way to the hook.
   server.setNotFoundHandler((request, reply) => { sendProblem(request, reply, 'no-route', options) })
   return {

@@ -1,6 +1,6 @@
 /** Answers that wait for their clients to read them: what they may cost, and in whose share that counts. */
-import type { IncomingMessage } from 'node:http'
-import type { Holder } from '../core/limit.ts'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Holder, Refusal } from '../core/limit.ts'
 import type { ServerOptions } from './server.ts'
 import type { Patience, Unread } from './write.ts'
 
@@ -18,6 +18,8 @@ class UnreadAnswer implements Unread {
   readonly #options: ServerOptions
   readonly #raw: IncomingMessage
   readonly #holder: Holder | undefined
+  /** There is room for all of it. */
+  #asked = false
 
   constructor (options: ServerOptions, raw: IncomingMessage, holder: Holder | undefined) {
     this.#options = options
@@ -31,9 +33,23 @@ class UnreadAnswer implements Unread {
     this.#options.meter.idled('answer')
   }
 
+  ask (response: ServerResponse, bytes: number): Refusal | null {
+    const { gateway: { buffered }, meter } = this.#options
+    const by = this.#by()
+    const refusal = buffered.take('answers', bytes, by)
+    if (refusal !== null) {
+      meter.shed('bufferedBytes', refusal)
+      return refusal
+    }
+    this.#asked = true
+    response.once('close', () => { buffered.release('answers', bytes, by) })
+    return null
+  }
+
   hold (bytes: number): (() => void) | null {
-    const { gateway: { buffered }, meter, peers } = this.#options
-    const by = this.#holder ?? { caller: null, peer: peers.peerOf(this.#raw) }
+    if (this.#asked) return nothing
+    const { gateway: { buffered }, meter } = this.#options
+    const by = this.#by()
     const refusal = buffered.take('answers', bytes, by)
     if (refusal !== null && bytes > NEVER_CUT_BYTES) {
       meter.shed('bufferedBytes', refusal)
@@ -42,7 +58,13 @@ class UnreadAnswer implements Unread {
     if (refusal !== null) buffered.force('answers', bytes, by)
     return () => { buffered.release('answers', bytes, by) }
   }
+
+  #by (): Holder {
+    return this.#holder ?? { caller: null, peer: this.#options.peers.peerOf(this.#raw) }
+  }
 }
+
+function nothing (): void {}
 
 /** Any problem of the gateway's own: it says why there was no room. So much for each connection comes to 40 MB at most. */
 const NEVER_CUT_BYTES = 4 * 1024

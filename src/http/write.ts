@@ -5,18 +5,20 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { mayHaveBody } from '../core/headers.ts'
+import type { Refusal } from '../core/limit.ts'
 import type { Reply } from './answer.ts'
 import { isRead } from './body.ts'
 
 /** Unread bytes of a refused upload that are still taken, so that the client can read why before the connection closes. */
 const LINGER_BYTES_MAX = 16 * 1024 * 1024
 export const LINGER_MS = 2_000
+export type Written = Pick<Reply, 'status' | 'headers' | 'body' | 'close'>
+export type WholeWritten = Written & { readonly body: Buffer }
+
 /** Nothing is in its way: it can be written in one go, without waiting for anybody. */
-export function isWhole (raw: IncomingMessage, reply: Reply): reply is WholeReply {
+export function isWhole<Some extends Written> (raw: IncomingMessage, reply: Some): reply is Some & { readonly body: Buffer } {
   return isRead(raw) && Buffer.isBuffer(reply.body)
 }
-
-export type WholeReply = Reply & { readonly body: Buffer }
 
 /** How long a client may not read. */
 export interface Patience {
@@ -28,12 +30,14 @@ export interface Patience {
 
 /** What an answer may cost while its client does not read it. */
 export interface Unread extends Patience {
+  /** Before an answer of so many bytes is written that may be asked for again. null: its room is taken until the response is closed. */
+  ask: (response: ServerResponse, bytes: number) => Refusal | null
   /** Told how many bytes wait for the client, whole answers only. null: there is no room for them; else how to give it back. */
   hold: (bytes: number) => (() => void) | null
 }
 
 /** Bytes of body written. Throws only for headers that Node refuses to write. */
-export function writeWhole (response: ServerResponse, reply: WholeReply, closing: boolean, unread: Unread): number {
+export function writeWhole (response: ServerResponse, reply: WholeWritten, closing: boolean, unread: Unread): number {
   if (response.destroyed) return 0
   const { body } = reply
   const empty = !mayHaveBody(reply.status)
@@ -51,7 +55,7 @@ export function writeWhole (response: ServerResponse, reply: WholeReply, closing
 const ONE_WRITE_BYTES_MAX = 16 * 1024
 
 /** The answer is a stream, or comes before the request is whole. Bytes of body written. Rejects as {@link writeWhole} throws. */
-export async function writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Reply, closing: boolean, unread: Unread): Promise<number> {
+export async function writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Written, closing: boolean, unread: Unread): Promise<number> {
   const { body } = reply
   if (!Buffer.isBuffer(body)) {
     if (reply.close || closing || !isRead(raw)) reply.headers.push('Connection', 'close')
@@ -69,7 +73,7 @@ export async function writeSlowly (raw: IncomingMessage, response: ServerRespons
   return empty ? 0 : body.length
 }
 
-function writeHead (response: ServerResponse, { status, headers }: Reply, body: Buffer | null, close: boolean): void {
+function writeHead (response: ServerResponse, { status, headers }: Written, body: Buffer | null, close: boolean): void {
   if (close) headers.push('Connection', 'close')
   if (body !== null) headers.push('Content-Length', String(body.length))
   response.writeHead(status, headers)
@@ -125,7 +129,7 @@ export async function restUnread (raw: IncomingMessage): Promise<void> {
   })
 }
 
-async function writeStream (response: ServerResponse, reply: Reply, body: Exclude<Reply['body'], Buffer>, patience: Patience): Promise<number> {
+async function writeStream (response: ServerResponse, reply: Written, body: Exclude<Written['body'], Buffer>, patience: Patience): Promise<number> {
   let bytes = 0
   const abandoned = new AbortController()
   response.once('close', () => abandoned.abort())

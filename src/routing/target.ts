@@ -124,10 +124,11 @@ const HABITS: ReadonlyArray<(path: string) => string> = [
   // Take a plus for a space (as forms have it), and whatever counts as white for one (trim of JavaScript and Python).
   (path) => path.replaceAll('+', ' '),
   (path) => path.replace(WHITE, ' '),
-  // Cut spaces off segments; or dots and spaces, and the name of a file's own stream, off their end (Windows' file names).
-  (path) => path.replace(/ +(?=\/|$)|(?<=\/) +/g, ''),
+  // Cut spaces off segments; or dots and spaces, and the name of a file's own stream, off their end (Windows' file names). From the
+  // beginning of a run only: from each place of one that ends no segment it would be walked anew.
+  (path) => path.replace(/(?<! ) +(?=\/|$)|(?<=\/) +/g, ''),
   (path) => path.replace(/:[^/:]*:\$(?:data|index_allocation)(?=\/|$)/i, ''),
-  (path) => path.replace(/[. ]+(?=\/|$)/g, ''),
+  (path) => path.replace(/(?<![. ])[. ]+(?=\/|$)/g, ''),
   // Take the extension of the last segment for the format that is wanted (Rails, Spring).
   (path) => path.replace(/(?<=[^/.])\.+[^./]+(?=\/*$)/, ''),
   // Decode UTF-8 that is longer than it has to be (RFC 3629 10).

@@ -51,6 +51,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
   readonly #use: PoolUse
   #controller: Dispatcher.DispatchController | null = null
   #stopWaiting: () => boolean = () => false
+  #waiting: NodeJS.Timeout | undefined
   #started = false
   #switched = false
   /** Nothing is told any more. */
@@ -64,18 +65,20 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
   }
 
   begin (): void {
-    let refusal: Refusal | null = null
     const { places } = this.#use
     const { holder, upstream } = this.#request
-    // A place is a part of connecting, and has its time.
-    const timer = setTimeout(() => {
-      refusal = places.refusal(holder)
-      if (this.#stopWaiting()) this.#unplaced(refusal ?? 'full')
-    }, upstream.connectTimeoutMs)
+    let placed = false
     this.#stopWaiting = places.enter(holder, () => {
-      clearTimeout(timer)
+      placed = true
+      clearTimeout(this.#waiting)
       this.#dispatch()
     })
+    if (placed) return
+    // A place is a part of connecting, and has its time.
+    this.#waiting = setTimeout(() => {
+      const refusal = places.refusal(holder) ?? 'full'
+      if (this.#stopWaiting()) this.#unplaced(refusal)
+    }, upstream.connectTimeoutMs)
   }
 
   resume (): void {
@@ -86,6 +89,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
     if (this.#silent) return
     this.#silent = true
     if (this.#stopWaiting()) {
+      clearTimeout(this.#waiting)
       this.#request.body?.destroy()
       this.#use.done()
       return

@@ -49,12 +49,17 @@ export class UndiciUpstream implements Upstream {
       use.places.leave(holder)
       use.done()
     })
-    const stopWaiting = use.places.enter(holder, () => { this.#dispatch(use.pool, request, exchange) })
+    const stopWaiting = use.places.enter(holder, () => {
+      request.placed?.()
+      this.#dispatch(use.pool, request, exchange)
+    })
     return {
       result: exchange.result.promise,
       cancel: (code, timedOut) => {
-        exchange.cancel(code, timedOut)
-        if (stopWaiting()) use.done()
+        if (!stopWaiting()) return exchange.cancel(code, timedOut)
+        use.done()
+        if (timedOut) exchange.result.resolve({ kind: 'unsent', code: 'NO_PLACE', refusal: use.places.refusal(holder) ?? 'full' })
+        else exchange.cancel(code, timedOut)
       }
     }
   }

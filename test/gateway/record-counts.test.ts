@@ -42,15 +42,19 @@ test('beyond the bound 429 and nothing is sent; what it has is replayed; others 
   assert.deepEqual([replayed.status, replayed.headers['idempotent-replayed']], [201, 'true'])
   assert.equal(await statusOf(ask('one', { ...as('alice'), body: 'another' })), '422')
   assert.equal(await statusOf(ask('one', as('bob'))), '201')
+  // Whoever is told what it has already was refused nothing.
+  assert.equal(meter.counts.get('shed'), 1)
   assert.equal(witness.seen.length, 3)
 })
 
 test('beyond the bound a record that this process remembers nothing of is replayed from the store', async t => {
-  const { ask, witness } = await start(t, { world: { limits: { share: 1, executions: 10, waiters: 10, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 0 } } })
+  const meter = countingMeter()
+  const { ask, witness } = await start(t, { world: { meter, limits: { share: 1, executions: 10, waiters: 10, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 0 } } })
   for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  const before = meter.counts.get('shed')
   assert.equal((await ask('two', as('alice'))).headers['idempotent-replayed'], 'true')
-  assert.equal(witness.seen.length, 2)
+  assert.deepEqual([witness.seen.length, meter.counts.get('shed')], [2, before])
 })
 
 test('what was freed, or is of unknown outcome where that is sent again, is sent again: it is no further record', async t => {
@@ -136,10 +140,12 @@ test('one address has a bound whatever it calls itself; where callers share a sc
 })
 
 test('an inbox takes no further message of that caller, and says of those it has that it has them', async t => {
-  const { ask } = await startInbox(t, { policy: BOUND, trustProxies: TRUSTED })
+  const meter = countingMeter()
+  const { ask } = await startInbox(t, { policy: BOUND, trustProxies: TRUSTED, world: { meter } })
   for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '202')
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   assert.equal(await statusOf(ask('two', as('alice'))), '202')
+  assert.equal(meter.counts.get('shed'), 1)
 })
 
 test('mode drop lets no further event of that caller through, and tells duplicates that they are', async t => {

@@ -7,6 +7,7 @@ import { call } from '../harness/call.ts'
 import type { Called } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { apiPolicy, countingMeter, guardedRoute, startGateway, startGuarded } from '../harness/gateway.ts'
+import { ManualClock } from '../harness/manual-clock.ts'
 import { slow } from '../harness/slow.ts'
 import { startWitness } from '../harness/witness.ts'
 
@@ -127,19 +128,102 @@ test('of an upstream\'s connections one caller has a share, and those who wait f
   assert.ok(order().lastIndexOf('b') < 6, order())
 })
 
-test('an answer for which there is no room while its client does not read it is cut', async t => {
+test('a request that has waited for a connection has all of its time at the upstream; one that waits in vain is told of the bound', async t => {
   const meter = countingMeter()
-  const { url, gateway, held } = await startGuarded(t, { server: { clientIdleMs: 60_000 }, world: { meter, limits: { ...LIMITS, share: 1, bufferedBytes: 64 * 1024 * 1024, recentBytes: 64 * 1024 * 1024 } }, policy: { keep: { ...apiPolicy().keep, responseBytesMax: 12 * 1024 * 1024 } }, answer: (_seen, response) => { response.end(Buffer.alloc(12 * 1024 * 1024)) } })
-  const asked = (key: string): string => `POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer a\r\nIdempotency-Key: ${key}\r\nContent-Length: 0\r\n\r\n`
+  const clock = new ManualClock()
+  const answers: Array<() => void> = []
+  // Two places, of which alice has one.
+  const { ask, witness } = await startGuarded(t, { share: 0.6, background: false, policy: { answerWithinMs: 60_000 }, upstream: { connectionsMax: 2, timeoutMs: 10_000 }, world: { clock, meter }, answer: (_seen, response) => { answers.push(() => { response.writeHead(201).end() }) } })
+  /** Waits for a place. */
+  const waiting = async (key: string): Promise<{ readonly told: Promise<Called> }> => {
+    const { pending } = clock
+    const told = ask(key, as('alice'))
+    // Of an execution: its time at the upstream, and how long its client waits.
+    await eventually(() => clock.pending >= pending + 2, 'its time runs')
+    return { told }
+  }
+  const first = ask('first', as('alice'))
+  await witness.reached(1)
+  const second = await waiting('second')
+  await clock.advance(7_000)
+  answers[0]?.()
+  assert.equal((await first).status, 201)
+  await witness.reached(2)
+  // Of a time that began when it came it would be cut off here, and nobody would know what became of it.
+  await clock.advance(4_000)
+  const third = await waiting('third')
+  const fourth = await waiting('fourth')
+  await clock.advance(5_000)
+  answers[1]?.()
+  assert.equal((await second.told).status, 201)
+  await witness.reached(3)
+  await clock.advance(6_000)
+  const { status, json, headers } = await fourth.told
+  assert.deepEqual([status, json.code, headers['retry-after'], headers['idempotency-status']], [429, 'too-many-in-flight', '1', 'released'])
+  assert.deepEqual([meter.counts.get('shed'), witness.seen.length], [1, 3])
+  answers[2]?.()
+  assert.equal((await third.told).status, 201)
+  const again = ask('fourth', as('alice'))
+  await witness.reached(4)
+  answers[3]?.()
+  assert.equal((await again).status, 201, 'its key is free')
+})
+
+const LARGE = { size: 12 * 1024 * 1024, limits: { ...LIMITS, share: 1, bufferedBytes: 64 * 1024 * 1024, recentBytes: 64 * 1024 * 1024 } }
+
+test('a stored answer is sent whole or not begun: where there is no room its client is told to ask again', async t => {
+  const meter = countingMeter()
+  const { url, gateway, witness } = await startGuarded(t, { world: { meter, limits: LARGE.limits }, policy: { keep: { ...apiPolicy().keep, responseBytesMax: LARGE.size } }, answer: (_seen, response) => { response.end(Buffer.alloc(LARGE.size)) } })
+  const ask = async (): Promise<string> => {
+    const answer = await fetch(`${url}/things`, { method: 'POST', headers: { authorization: 'Bearer a', 'idempotency-key': 'k' } })
+    const body = Buffer.from(await answer.arrayBuffer())
+    return answer.status === 200 ? `200 ${body.length}` : `${answer.status} ${(JSON.parse(body.toString()) as { code: string }).code} ${answer.headers.get('retry-after')}`
+  }
+  assert.equal(await ask(), `200 ${LARGE.size}`)
+  // All of them read at once; it was what the kernel had not taken yet that counted, and some were cut in the middle.
+  const answers = await Promise.all(Array.from({ length: 12 }, ask))
+  const refused = answers.filter(answer => answer === '503 overloaded 1').length
+  assert.deepEqual(answers.filter(answer => answer !== '503 overloaded 1'), Array.from({ length: 12 - refused }, () => `200 ${LARGE.size}`))
+  assert.ok(refused < 12)
+  assert.equal(meter.counts.get('shed') ?? 0, refused)
+  await eventually(() => gateway.buffered.held === 0, 'nothing is held')
+  assert.equal(await ask(), `200 ${LARGE.size}`)
+  assert.equal(witness.seen.length, 1)
+})
+
+test('stored answers that nobody reads are no more than there is room for', async t => {
+  const { url, gateway } = await startGuarded(t, { server: { clientIdleMs: 60_000 }, world: { limits: LARGE.limits }, policy: { keep: { ...apiPolicy().keep, responseBytesMax: LARGE.size } }, answer: (_seen, response) => { response.end(Buffer.alloc(LARGE.size)) } })
   await (await fetch(`${url}/things`, { method: 'POST', headers: { authorization: 'Bearer a', 'idempotency-key': 'k' } })).arrayBuffer()
+  const heads: string[] = []
   const sockets = Array.from({ length: 8 }, () => {
     const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {})
-    socket.write(asked('k'))
-    return socket.pause()
+    socket.write('POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer a\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n')
+    socket.once('data', (chunk: Buffer) => {
+      heads.push(chunk.toString('latin1').slice(9, 12))
+      socket.pause()
+    })
+    return socket
   })
-  await eventually(() => (meter.counts.get('shed') ?? 0) > 0, 'there is no room for all of them')
-  await eventually(() => held().connections < sockets.length, 'some are cut')
+  await eventually(() => heads.length === 8, 'all of them have a head')
+  // 48 MiB are for answers.
+  assert.deepEqual(heads.toSorted(), ['200', '200', '200', '200', '503', '503', '503', '503'])
   assert.ok(gateway.buffered.held <= 48 * 1024 * 1024)
+  for (const socket of sockets) socket.destroy()
+  await eventually(() => gateway.buffered.held === 0, 'nothing is held')
+})
+
+test('a small answer for which there is no room while its client does not read it is cut', async t => {
+  const meter = countingMeter()
+  const size = 60 * 1024
+  const { url, gateway } = await startGuarded(t, { server: { clientIdleMs: 60_000 }, world: { meter, limits: { ...LIMITS, share: 1, bufferedBytes: 4 * size / 3 } }, answer: (_seen, response) => { response.end(Buffer.alloc(size)) } })
+  await (await fetch(`${url}/things`, { method: 'POST', headers: { authorization: 'Bearer a', 'idempotency-key': 'k' } })).arrayBuffer()
+  const sockets = Array.from({ length: 3 }, () => connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}).pause())
+  // Until the kernel takes no more: there is room for one of them.
+  const asks = setInterval(() => { for (const socket of sockets) socket.write('POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer a\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n') }, 5)
+  t.after(() => { clearInterval(asks) })
+  await eventually(() => (meter.counts.get('shed') ?? 0) > 0, 'one of them is cut', 60_000)
+  assert.ok(gateway.buffered.held <= size)
+  clearInterval(asks)
   for (const socket of sockets) socket.destroy()
   await eventually(() => gateway.buffered.held === 0, 'nothing is held')
 })

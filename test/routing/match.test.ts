@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { IdempotencyPolicy, Route, RouteMatch, UpstreamPolicy } from '../../src/core/policy.ts'
@@ -238,4 +239,15 @@ test('an IPv4 address that is written in IPv6 is the same host', () => {
   const routes = [guarded('/a', { host: '127.0.0.1' }), passing('/a')]
   for (const host of ['127.0.0.1', '[::ffff:127.0.0.1]', '[::FFFF:7f00:1]:8080', '[0:0:0:0:0:ffff:127.0.0.1]', '0x7f.1']) assert.equal(meets(routes, '/a', 'POST', host), 'guard /a', host)
   assert.equal(meets(routes, '/a', 'POST', '[::1]'), 'pass /a')
+})
+
+// One request with a path of 15 KiB of dots stopped everybody for a quarter of a second: each dot walked all that were behind it.
+test('a long run of what can be read in two ways is walked once', () => {
+  const runs = ['.', '+', ' ', '. ', ';', ':', '/(', '/((', '(a', ':$', '\\', '#', '?', '%', '%25', '\x80', '\xe2\x80\x8b', '\xc1', '.a', '..a', '/.a', '/+', ':a:$', 'a.']
+  const ends = [['/', 'a'], ['/a', ''], ['/', '/a'], ['/a.', ':$data'], ['/(a(', ')/']]
+  // Four times as long as a request can be, five times over: half a second, and minutes of what grows with its square. Nothing else could interrupt it.
+  const program = `const { readingsOf } = await import(${JSON.stringify(new URL('../../src/routing/target.ts', import.meta.url).href)})
+for (let round = 0; round < 5; round++) for (const run of ${JSON.stringify(runs)}) for (const [before, after] of ${JSON.stringify(ends)}) readingsOf(before + run.repeat(60 * 1024 / run.length) + after)`
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], { timeout: 30_000, encoding: 'utf8' })
+  assert.equal(status, 0, stderr)
 })
