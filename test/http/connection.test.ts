@@ -1,6 +1,7 @@
 /** One connection, several requests, and bytes that are none. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { callRaw } from '../harness/call.ts'
@@ -29,6 +30,49 @@ test('who pipelines more than anybody does is cut off, and nothing of it is kept
   socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5_000))
   await eventually(() => held().connections === 0, 'the connection is cut')
   assert.equal(witness.seen.length, 1)
+})
+
+/** A piece that is read has a few of them, where of small ones it had thousands. */
+const PADDED = `POST /more HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nX-Padding: ${'x'.repeat(8 * 1024)}\r\n\r\n`
+/** More than the kernel holds for a connection. */
+const WANTED = 64 * 1024 * 1024
+
+test('a connection with a request under way is read no further when more are pipelined behind it, and all of them are answered in time', async t => {
+  const { answer, open } = slow((_seen, response) => { response.end('<answered>') })
+  t.after(open)
+  const { url, witness, held } = await startGuarded(t, { answer })
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  t.after(() => { socket.destroy() })
+  let text = ''
+  socket.on('data', (chunk: Buffer) => { text += chunk.toString('latin1') })
+  socket.write(request('first'))
+  await witness.reached(1)
+  let asked = 1
+  const pour = (): void => {
+    while (socket.writable && !socket.writableNeedDrain && socket.bytesWritten < WANTED) {
+      socket.write(PADDED)
+      asked++
+    }
+  }
+  socket.on('drain', pour)
+  pour()
+  let before = -1
+  await eventually(async () => {
+    const taken = socket.bytesWritten - socket.writableLength
+    const stands = taken === before
+    before = taken
+    await new Promise(resolve => setTimeout(resolve, 200))
+    return stands
+  }, 'nothing more is taken')
+  assert.ok(before < WANTED / 2, `${before} bytes were taken`)
+  assert.deepEqual([socket.closed, held().connections, witness.seen.length], [false, 1, 1])
+  socket.off('drain', pour)
+  socket.write(PADDED.replace('\r\n', '\r\nConnection: close\r\n'))
+  asked++
+  open()
+  await once(socket, 'close')
+  assert.equal(text.match(/<answered>/g)?.length, asked)
 })
 
 test('of a hundred in one piece the first are answered, and the connection ends', async t => {
@@ -217,6 +261,24 @@ test('of a request that is pipelined and breaks off in the middle nothing is exe
   const text = await answered
   assert.equal(text.match(/HTTP\/1\.1 201/g)?.length, 1)
   assert.deepEqual(witness.seen.map(({ headers }) => headers['idempotency-key']), ['one'])
+})
+
+// A guarded body that is not whole never runs. One that passes through is streamed: what there is of it would be on its way.
+test('nor is anything of it sent where it is not guarded', async t => {
+  const { url, witness } = await startGuarded(t, { server: { clientIdleMs: 1_000 } })
+  const paths: string[] = []
+  const opened = Promise.withResolvers<ServerResponse>()
+  witness.onHead = ({ url: path = '' }, response) => {
+    paths.push(path)
+    opened.resolve(response)
+  }
+  const answered = callRaw(url, 'POST /one HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\nPOST /two HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsame\r\nzz\r\n')
+  const response = await opened.promise
+  response.end('first')
+  const text = await answered
+  assert.match(text, /^HTTP\/1\.1 200 [^]*first/)
+  assert.equal(text.match(/HTTP\/1\.1/g)?.length, 1, text)
+  assert.deepEqual(paths, ['/one'])
 })
 
 // JavaScript's trim takes U+00A0 for a blank; HTTP does not, and neither does the parser: it had dropped the body.

@@ -146,8 +146,8 @@ test('what was claimed before the stall ends in the middle of it: settled, answe
   assert.equal(witness.seen.length, 1)
 })
 
-async function opened (url: string): Promise<Socket> {
-  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+async function opened (url: string, localAddress = '127.0.0.1'): Promise<Socket> {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress })
   socket.on('error', () => {})
   await once(socket, 'connect')
   return socket
@@ -209,4 +209,48 @@ test('connections beyond their limit are closed, counted and logged; those withi
   first.destroy()
   await eventually(async () => call(url, '/things', { method: 'GET' }).then(({ status }) => status === 201, () => false), 'there is room again')
   for (const socket of kept) socket.destroy()
+})
+
+/** A connection that was refused is closed without a word. */
+async function isServed (socket: Socket): Promise<boolean> {
+  socket.write('GET /things HTTP/1.1\r\nHost: gateway\r\n\r\n')
+  return new Promise(resolve => {
+    socket.once('data', chunk => { resolve(chunk.toString().startsWith('HTTP/1.1 201 ')) })
+    socket.once('close', () => { resolve(false) })
+  })
+}
+
+test('one address gets its share of the connections and no more, and another one still gets one', async t => {
+  const { url, dropped, log } = await startPressed(t, { ...OFF, connections: 10, share: 0.5 })
+  const greedy: Socket[] = []
+  const served = async (address: string): Promise<boolean> => {
+    const socket = await opened(url, address)
+    t.after(() => { socket.destroy() })
+    const is = await isServed(socket)
+    if (is && address === '127.0.0.1') greedy.push(socket)
+    return is
+  }
+  for (let count = 0; count < 10; count++) await served('127.0.0.1')
+  assert.equal(greedy.length, 5)
+  assert.equal(dropped(), 5)
+  assert.deepEqual(log.lines.filter(({ limit }) => limit === 'connections').map(({ by }) => by), ['peer'])
+  assert.equal(await served('127.0.0.2'), true)
+  // What it lets go of is its own again.
+  for (const socket of greedy.splice(0)) socket.destroy()
+  await eventually(async () => {
+    await served('127.0.0.1')
+    return greedy.length === 4
+  }, 'it gets as many again as the other one leaves it')
+})
+
+test('a reload changes how large a share is', async t => {
+  const pressed = await startPressed(t, { ...OFF, connections: 10, share: 0.2 })
+  const isTaken = async (): Promise<boolean> => {
+    const socket = await opened(pressed.url)
+    t.after(() => { socket.destroy() })
+    return isServed(socket)
+  }
+  assert.deepEqual([await isTaken(), await isTaken(), await isTaken()], [true, true, false])
+  pressed.limits = { ...pressed.limits, share: 0.5 }
+  assert.equal(await isTaken(), true)
 })
