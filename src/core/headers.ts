@@ -8,7 +8,7 @@ import { headerLines } from './lines.ts'
 import type { KeepPolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
 
-export { connectionListed, HOP_BY_HOP } from './fields.ts'
+export { connectionListed } from './fields.ts'
 export { guardedRequestHeaders, passthroughRequestHeaders } from './forwarding.ts'
 export type { Forwarded, GuardedAdditions, StreamedAdditions } from './forwarding.ts'
 export { headerLines, headerValue } from './lines.ts'
@@ -64,6 +64,14 @@ const OUR_ANSWER_FIELDS: ReadonlySet<string> = new Set([
 export function answerHeaders (raw: RawHeaders): string[] {
   const listed = connectionListed(raw)
   return without(raw, (name) => HOP_BY_HOP.has(name) || listed.has(name) || name === 'content-length' || OUR_ANSWER_FIELDS.has(name))
+}
+
+/** The fields of an answer that passes through: the upstream's connection is not the client's (RFC 9110 7.6.1). */
+export function passedHeaders (status: number, raw: RawHeaders): string[] {
+  const listed = connectionListed(raw)
+  // RFC 9110 8.6: no length of what cannot be there. With 304 it is that of the answer to a GET.
+  const lengthless = !mayHaveBody(status) && status !== 304
+  return without(raw, (name) => HOP_BY_HOP.has(name) || listed.has(name) || (lengthless && name === 'content-length'))
 }
 
 /**

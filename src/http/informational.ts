@@ -4,7 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { connectionListed, HOP_BY_HOP } from '../core/headers.ts'
+import { passedHeaders } from '../core/headers.ts'
 import { pairs } from '../core/lines.ts'
 import type { RawHeaders } from '../core/record.ts'
 
@@ -24,11 +24,6 @@ export function informer (request: IncomingMessage, response: ServerResponse): (
 }
 
 function informationOf (status: number, headers: RawHeaders): string {
-  const listed = connectionListed(headers)
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Informational'}\r\n`
-  for (const [name, value] of pairs(headers)) {
-    const lower = name.toLowerCase()
-    if (!HOP_BY_HOP.has(lower) && !listed.has(lower) && lower !== 'content-length') head += `${name}: ${value}\r\n`
-  }
-  return `${head}\r\n`
+  const fields = Array.from(pairs(passedHeaders(status, headers)), ([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Informational'}\r\n${fields.join('')}\r\n`
 }

@@ -4,9 +4,8 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FieldRules } from '../core/deciding.ts'
-import { connectionListed, HOP_BY_HOP, mayHaveBody, passthroughRequestHeaders } from '../core/headers.ts'
+import { passedHeaders, passthroughRequestHeaders } from '../core/headers.ts'
 import type { Holder } from '../core/limit.ts'
-import { pairs } from '../core/lines.ts'
 import type { Route } from '../core/policy.ts'
 import { codeOfRefusal, problem, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
@@ -86,7 +85,7 @@ class Exchange implements PassListener {
   answered (status: number, headers: RawHeaders): void {
     const response = this.#response
     if (this.#over || response.destroyed) return
-    const sent = answerFields(status, headers)
+    const sent = passedHeaders(status, headers)
     if (this.#passed.ignoredKey) sent.push('Idempotency-Status', 'ignored')
     // Whatever of the body is still to come is read for as long as the answer takes, and no longer.
     if (this.#options.closing() || !isRead(this.#raw)) sent.push('Connection', 'close')
@@ -207,20 +206,6 @@ export function passRequest (options: ServerOptions, raw: IncomingMessage, id: s
 /** Nobody has asked for whom it is: the client's address alone is known. */
 function holderOf ({ peers }: ServerOptions, raw: IncomingMessage): Holder {
   return { caller: null, peer: peers.peerOf(raw) }
-}
-
-/** The upstream's connection is not the client's (RFC 9110 7.6.1). */
-export function answerFields (status: number, headers: RawHeaders): string[] {
-  const listed = connectionListed(headers)
-  const sent: string[] = []
-  for (const [name, value] of pairs(headers)) {
-    const lower = name.toLowerCase()
-    if (HOP_BY_HOP.has(lower) || listed.has(lower)) continue
-    // RFC 9110 8.6: no length of what cannot be there. With 304 it is that of the answer to a GET.
-    if (lower === 'content-length' && !mayHaveBody(status) && status !== 304) continue
-    sent.push(name, value)
-  }
-  return sent
 }
 
 export function tellFault ({ log, gateway: { world: { meter } } }: ServerOptions, requestId: string, fault: PassFault): void {

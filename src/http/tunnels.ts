@@ -7,14 +7,14 @@ import { ServerResponse } from 'node:http'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { headerValue } from '../core/headers.ts'
+import { headerValue, passedHeaders } from '../core/headers.ts'
 import { pairs } from '../core/lines.ts'
 import type { RawHeaders } from '../core/record.ts'
 import type { PassListener } from '../ports.ts'
 import type { Connections } from './connection.ts'
 import { cutSoon, endWith, heed } from './connection.ts'
 import { informer } from './informational.ts'
-import { answerFields, codeOf, passRequest, tellFault } from './passthrough.ts'
+import { codeOf, passRequest, tellFault } from './passthrough.ts'
 import type { Passed } from './passthrough.ts'
 import { requestIdOf } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
@@ -108,7 +108,7 @@ export class Tunnels {
       answered: (status, headers) => {
         // Whoever has ended may still read.
         client.off('end', onEnd)
-        response.writeHead(status, [...answerFields(status, headers), 'Connection', 'close'])
+        response.writeHead(status, [...passedHeaders(status, headers), 'Connection', 'close'])
         response.flushHeaders()
       },
       data: chunk => {
@@ -187,7 +187,7 @@ export class Tunnels {
 
 function switchingHead (headers: RawHeaders): string {
   let head = `HTTP/1.1 101 Switching Protocols\r\nUpgrade: ${headerValue(headers, 'upgrade') ?? 'websocket'}\r\nConnection: Upgrade\r\n`
-  for (const [name, value] of pairs(answerFields(101, headers))) head += `${name}: ${value}\r\n`
+  for (const [name, value] of pairs(passedHeaders(101, headers))) head += `${name}: ${value}\r\n`
   return `${head}\r\n`
 }
 
