@@ -2,15 +2,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { SYSTEM_CLOCK } from '../../src/clock.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
+import type { Visit } from '../../src/gateway/execution.ts'
 import type { RecordCounts } from '../../src/ports.ts'
 import { MemoryCounts } from '../../src/store/memory-counts.ts'
+import { MemoryInbox } from '../../src/store/memory-inbox.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import type { Called } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { startDrop } from './drop-world.ts'
 import { startInbox } from './inbox-world.ts'
-import { countingMeter, startGuarded } from '../harness/gateway.ts'
+import { countingMeter, guardedRoute, startGuarded } from '../harness/gateway.ts'
 import type { GuardedOptions } from '../harness/gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 
@@ -20,6 +23,8 @@ const TRUSTED = ['127.0.0.1']
 const HEARD_WITHIN_MS = 10_000
 
 const BOUND = { recordsPerCaller: 2 }
+/** A replay is looked for in the store, and its caller's count first. */
+const NOTHING_RECENT = { share: 1, executions: 10, waiters: 10, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 0 }
 
 async function start (t: TestContext, { policy, counts = new MemoryCounts(Date.now), world = {}, ...more }: GuardedOptions & { readonly counts?: RecordCounts } = {}) {
   return startGuarded(t, { policy: { ...BOUND, ...policy }, trustProxies: TRUSTED, world: { counts, ...world }, ...more })
@@ -49,7 +54,7 @@ test('beyond the bound 429 and nothing is sent; what it has is replayed; others 
 
 test('beyond the bound a record that this process remembers nothing of is replayed from the store', async t => {
   const meter = countingMeter()
-  const { ask, witness } = await start(t, { world: { meter, limits: { share: 1, executions: 10, waiters: 10, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 0 } } })
+  const { ask, witness } = await start(t, { world: { meter, limits: NOTHING_RECENT } })
   for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   const before = meter.counts.get('shed')
@@ -72,6 +77,39 @@ test('what was freed, or is of unknown outcome where that is sent again, is sent
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
   assert.equal(witness.seen.length, 4)
+})
+
+test('what was freed, or is of unknown outcome, leaves the room that there is when it is sent again', async t => {
+  let tries = 0
+  const { ask, witness } = await start(t, {
+    policy: { unknown: 'retry', recordsPerCaller: 3 },
+    answer: (_seen, response, socket) => {
+      if (tries++ === 0) socket.destroy()
+      else if (tries === 2) response.writeHead(401).end()
+      else response.writeHead(201).end()
+    }
+  })
+  assert.equal(await statusOf(ask('unknown', as('alice'))), '502')
+  assert.equal(await statusOf(ask('freed', as('alice'))), '401')
+  for (const key of ['unknown', 'freed']) assert.equal(await statusOf(ask(key, as('alice'))), '201')
+  // Two of three.
+  assert.equal(await statusOf(ask('third', as('alice'))), '201')
+  assert.equal(await statusOf(ask('fourth', as('alice'))), REFUSED)
+  assert.equal(witness.seen.length, 5)
+})
+
+test('what is past counts no more; under its key another record begins, which does', async t => {
+  let laterMs = 0
+  const now = (): number => Date.now() + laterMs
+  const { ask, witness, gateway } = await start(t, { policy: { recordsPerCaller: 1, retentionMs: 3_600_000 }, counts: new MemoryCounts(now), background: false, world: { clock: { ...SYSTEM_CLOCK, wallMs: now }, limits: NOTHING_RECENT } })
+  assert.equal(await statusOf(ask('one', as('alice'))), '201')
+  await gateway.recordCounts.tell()
+  laterMs = 2 * 3_600_000
+  assert.equal(await statusOf(ask('two', as('alice'))), REFUSED, 'the store has not been asked since')
+  await gateway.recordCounts.tell()
+  assert.equal(await statusOf(ask('one', as('alice'))), '201')
+  assert.equal(await statusOf(ask('two', as('alice'))), REFUSED)
+  assert.equal(witness.seen.length, 2)
 })
 
 test('what was never sent is not counted, until it is', async t => {
@@ -121,10 +159,71 @@ test('a store that does not say how many there are refuses nobody for that', asy
 
 test('two gateways with one store come to one bound', async t => {
   const counts = new MemoryCounts(Date.now)
-  const [one, two] = [await start(t, { counts }), await start(t, { counts })]
+  const [one, two] = [await start(t, { counts, background: false }), await start(t, { counts, background: false })]
   for (const key of ['one', 'two']) assert.equal(await statusOf(one.ask(key, as('alice'))), '201')
-  let number = 0
-  await eventually(async () => await statusOf(two.ask(`there-${number++}`, as('alice'))) === REFUSED, 'the other one has heard of it', HEARD_WITHIN_MS)
+  await one.gateway.recordCounts.tell()
+  // None of them came here: only the store can have said it.
+  assert.equal(await statusOf(two.ask('three', as('alice'))), REFUSED)
+  assert.equal(await statusOf(two.ask('three', as('bob'))), '201')
+  assert.equal(two.witness.seen.length, 1)
+})
+
+test('what a caller comes to at one gateway the other one, which knows of fewer, hears while it has to do with her', async t => {
+  const counts = new MemoryCounts(Date.now)
+  let heard = 0
+  const listening: RecordCounts = {
+    add: async told => {
+      const totals = await counts.add(told)
+      heard = Math.max(heard, ...totals)
+      return totals
+    },
+    sweep: async limit => counts.sweep(limit)
+  }
+  const policy = { recordsPerCaller: 3 }
+  const [one, two] = [await start(t, { counts, policy, background: false }), await start(t, { counts: listening, policy, world: { limits: NOTHING_RECENT } })]
+  assert.equal(await statusOf(two.ask('here', as('alice'))), '201')
+  for (const key of ['there', 'there-too']) assert.equal(await statusOf(one.ask(key, as('alice'))), '201')
+  await one.gateway.recordCounts.tell()
+  await eventually(async () => await statusOf(two.ask('here', as('alice'))) === '201' && heard === 3, () => `it has heard of ${heard}`, HEARD_WITHIN_MS)
+  assert.equal(await statusOf(two.ask('one-more', as('alice'))), REFUSED)
+  assert.equal(two.witness.seen.length, 1)
+})
+
+/** Somebody asks for a record, as far as the counts see it. */
+function visitOf (caller: string): Visit {
+  return { route: guardedRoute('http://127.0.0.1', BOUND), retentionMs: 3_600_000, holding: { holder: { caller, peer: null } } } as unknown as Visit
+}
+
+test('of ten thousand callers the counts are remembered; of the one that was not heard of for the longest time the store is asked anew', async t => {
+  const counts = new MemoryCounts(Date.now)
+  const asked: string[] = []
+  const { ask, witness, gateway } = await start(t, {
+    background: false,
+    counts: {
+      add: async told => {
+        asked.push(...told.map(({ who }) => who.toString('hex')))
+        return counts.add(told)
+      },
+      sweep: async limit => counts.sweep(limit)
+    }
+  })
+  for (const who of ['alice', 'bob']) {
+    for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as(who))), '201')
+  }
+  await gateway.recordCounts.tell()
+  const bob = asked.at(-1)
+  // She came first, and after him once more.
+  assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  const others = Array.from({ length: 9_999 }, (_, number) => visitOf(`invented ${number}`))
+  await Promise.all(others.map(async visit => gateway.recordCounts.hear(visit)))
+  assert.equal(new Set(asked).size, 10_001)
+  const askedSoFar = asked.length
+  assert.deepEqual(others.filter(visit => gateway.recordCounts.ask(visit) !== null), [], 'they are known')
+  assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  assert.deepEqual(asked.slice(askedSoFar), [], 'so is she')
+  assert.equal(await statusOf(ask('three', as('bob'))), REFUSED)
+  assert.deepEqual(asked.slice(askedSoFar), [bob], 'he had made room for them')
+  assert.equal(witness.seen.length, 4)
 })
 
 test('one address has a bound whatever it calls itself; where callers share a scope, the address is the caller', async t => {
@@ -146,6 +245,19 @@ test('an inbox takes no further message of that caller, and says of those it has
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   assert.equal(await statusOf(ask('two', as('alice'))), '202')
   assert.equal(meter.counts.get('shed'), 1)
+})
+
+test('an inbox that has not heard of a caller asks the store before it takes a message', async t => {
+  const [counts, shared] = [new MemoryCounts(Date.now), new MemoryInbox({ nowMs: Date.now })]
+  const options = { policy: BOUND, trustProxies: TRUSTED, shared, world: { counts } }
+  const first = await startInbox(t, options)
+  for (const key of ['one', 'two']) assert.equal(await statusOf(first.ask(key, as('alice'))), '202')
+  await first.gateway.recordCounts.tell()
+  const { ask, messages } = await startInbox(t, options)
+  assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
+  assert.equal(await statusOf(ask('two', as('alice'))), '202')
+  assert.equal((await messages()).length, 2)
+  assert.equal(await statusOf(ask('three', as('bob'))), '202')
 })
 
 test('mode drop lets no further event of that caller through, and tells duplicates that they are', async t => {

@@ -93,6 +93,39 @@ test('by default, too, others have room for more than a little beside uploads th
   for (const socket of uploads) socket.destroy()
 })
 
+test('a body that no share would ever hold is read while nobody is in its way, and it is one', async t => {
+  // Of what there is for requests, 75,000, a share is half; of all the room a share would hold it.
+  const { url, ask, gateway } = await startGuarded(t, { trustProxies: TRUSTED, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 45_000 } }, world: { limits: { ...LIMITS, bufferedBytes: 100_000 } } })
+  const largest = 'x'.repeat(45_000)
+  assert.equal((await ask('largest', { ...from('192.0.2.1'), body: largest })).status, 201)
+  const sockets = [stopped(url, from('192.0.2.1'), 36_000)]
+  try {
+    await eventually(() => gateway.buffered.held === 36_000, () => `the first is held, not ${gateway.buffered.held}`)
+    assert.equal(await refusalOf(ask('another', { ...from('192.0.2.1'), body: 'x'.repeat(10_000) })), '429 too-many-in-flight')
+    sockets.push(stopped(url, from('192.0.2.2'), 36_000))
+    await eventually(() => gateway.buffered.held === 72_000, () => `both are held, not ${gateway.buffered.held}`)
+    assert.equal(await refusalOf(ask('third', { ...from('192.0.2.3'), body: 'x'.repeat(4_000) })), '503 overloaded')
+  } finally {
+    for (const socket of sockets) socket.destroy()
+  }
+  await eventually(() => gateway.buffered.held === 0, 'they have gone')
+  assert.equal((await ask('third', { ...from('192.0.2.3'), body: largest })).status, 201)
+})
+
+test('a body that a share would hold has no more than its share, however small that is just now', async t => {
+  // Of 30,000 for requests; a share of what is free behind two of others is less than this body.
+  const { url, ask, gateway } = await startGuarded(t, { trustProxies: TRUSTED, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 12_000 } }, world: { limits: { ...LIMITS, bufferedBytes: 40_000 } } })
+  const sockets = ['192.0.2.1', '192.0.2.2'].map(address => stopped(url, from(address), 8_000))
+  try {
+    await eventually(() => gateway.buffered.held === 16_000, () => `both are held, not ${gateway.buffered.held}`)
+    assert.equal(await refusalOf(ask('k', { ...from('192.0.2.3'), body: 'x'.repeat(10_000) })), '429 too-many-in-flight')
+  } finally {
+    for (const socket of sockets) socket.destroy()
+  }
+  await eventually(() => gateway.buffered.held === 0, 'they have gone')
+  assert.equal((await ask('k', { ...from('192.0.2.3'), body: 'x'.repeat(10_000) })).status, 201)
+})
+
 test('what passes through has places of its own, and one address a share of them', async t => {
   const { answer, open } = slow()
   const witness = await startWitness(answer)
