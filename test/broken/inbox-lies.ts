@@ -20,7 +20,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     name: 'accepted-before-the-commit',
     does: 'answers 202 as soon as a message is on its way to the store',
     breaks: ['N1'],
-    patches: [{ file: ACCEPTING, find: ': await acceptAll(gateway, visit, made)', replace: ': (acceptAll(gateway, visit, made).catch(() => {}), accepted(visit, parts, true))' }]
+    patches: [{ file: ACCEPTING, find: 'return await acceptAll(gateway, visit, made)', replace: 'void acceptAll(gateway, visit, made).catch(() => {})\n    return accepted(visit, parts, true)' }]
   },
   {
     name: 'next-beside-a-retry',
