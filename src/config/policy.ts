@@ -14,7 +14,7 @@ import { keyHeaderOf, readKeySources } from './key-source.ts'
 import { redisOf } from './redis.ts'
 import { readScope } from './scope.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
-import { INBOX_MODE_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
+import { INBOX_MODE_DEFAULTS, RELAY_DEFAULTS, shortenWait } from './schema-route.ts'
 import type { IdempotencyFile, RouteFile } from './schema-route.ts'
 import { isTree, valueAt } from './tree.ts'
 import { parseDuration, parseSize } from './units.ts'
@@ -69,6 +69,7 @@ export function spreadProfiles (tree: unknown): void {
     if (isTree(policy) && policy.profile === 'relay') underlay(policy, RELAY_DEFAULTS)
     if (isTree(policy) && policy.mode === 'inbox') underlay(policy, INBOX_MODE_DEFAULTS)
     if (isTree(policy) && policy.mode === 'drop') policy.drop ??= {}
+    if (isTree(policy)) shortenWait(policy)
   }
 }
 

@@ -8,7 +8,8 @@ import { Drop } from './drop.ts'
 import { Inbox } from './schema-inbox.ts'
 import { Verify } from './schema-verify.ts'
 import { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
-import { DURATION_PATTERN } from './units.ts'
+import { isTree } from './tree.ts'
+import { DURATION_PATTERN, parseDuration } from './units.ts'
 
 export { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
 export type { InboxFile } from './schema-inbox.ts'
@@ -52,8 +53,15 @@ const Fingerprint = Type.Union([
   }, shape)
 ], { description: 'What was asked: a key that comes again with another fingerprint is refused. `none`: nothing is compared.' })
 
+/**
+ * How long a duplicate waits, in both profiles. Many SDKs take a 409 for the last word (svix, mollie, square, gocardless, adyen),
+ * and stripe-node retries one for about a second in all: with a wait their callers get the answer. It has to end well before the shortest
+ * timeout in use, httpx's five seconds without a byte, with room for the way, a claim and the store.
+ */
+const IN_FLIGHT_WAIT = '3s'
+
 const InFlight = Type.Object({
-  wait: duration('0s', 'How long a duplicate waits for the first one\'s answer before it is told to come back.'),
+  wait: duration(IN_FLIGHT_WAIT, 'How long a duplicate waits for the first one\'s answer. After that it gets the in-flight answer with `Retry-After`. Not given: `answerWithin`, where that is shorter. `0s`: it does not wait.'),
   status: Type.Integer({ minimum: 400, maximum: 599, default: 409, description: 'Status of the in-flight answer.' })
 }, { ...shape, default: {}, description: 'Duplicates while the first one runs.' })
 
@@ -152,12 +160,20 @@ export type ProbeFile = Static<typeof Probe>
 
 /** What the profile `relay` sets otherwise than `api`: it may be delivered twice, so waiting and repeating are cheap, losing is not. */
 export const RELAY_DEFAULTS = {
-  inFlight: { wait: '3s', status: 503 },
+  inFlight: { status: 503 },
   unknown: 'retry',
   keep: { requestBytesMax: '16MiB' },
   onRelease: { action: 'retry' },
   retention: '7d'
 } as const
+
+/** A default must not make a short `answerWithin` wrong: the wait is no longer than it, unless the file says so. */
+export function shortenWait (policy: Record<string, unknown>): void {
+  const { answerWithin, inFlight = {} } = policy
+  const withinMs = typeof answerWithin === 'string' ? parseDuration(answerWithin) : null
+  if (withinMs === null || withinMs >= (parseDuration(IN_FLIGHT_WAIT) ?? 0)) return
+  if (isTree(inFlight) && !Object.hasOwn(inFlight, 'wait')) policy.inFlight = { ...inFlight, wait: answerWithin }
+}
 
 /** What is accepted is delivered at least once, unless the file says otherwise. */
 export const INBOX_MODE_DEFAULTS = { unknown: 'retry' } as const

@@ -33,9 +33,9 @@ function dropping (name: string, drop: 'database' | 'redis', weight: number): Ch
 }
 
 export const ROUTES: readonly ChaosRoute[] = [
-  route('hold', 'hold', 30, 'wide'),
+  route('hold', 'hold', 30, 'wide', ', inFlight: { wait: 0s }'),
   route('wait', 'hold', 15, 'narrow', ', inFlight: { wait: 2s }'),
-  route('retry', 'retry', 20, 'narrow', ', unknown: retry'),
+  route('retry', 'retry', 20, 'narrow', ', unknown: retry, inFlight: { wait: 0s }'),
   route('probe', 'probe', 15, 'wide', `, unknown: probe, probe: { path: "${LOOKUP_PATH}{record}", timeout: 1s, interval: 300ms, confirmAfter: ${UPSTREAM_TIMEOUT_MS}ms, found: { replayStatus: 201 } }`),
   { name: 'relay', unknown: 'retry', profile: 'relay', comparesBody: false, weight: 20, upstream: 'wide', more: ', profile: relay, inFlight: { wait: 1s }' },
   dropping('drop', 'database', 8),

@@ -96,6 +96,20 @@ test('times that contradict each other are refused', (t) => {
   assert.match(said(world, '{ lease: 999ms }').join(), /^lease: must be between 1s and 10m/)
 })
 
+test('an answerWithin below the default wait is right: duplicates then wait no longer than that', (t) => {
+  const world = new ConfigWorld(t)
+  for (const profile of ['api', 'relay']) {
+    const read = (policy: string) => world.load(fileWith({ policy: `{ profile: ${profile}, ${policy} }` })).config.routes[0]?.idempotency?.inFlight.waitMs
+    assert.equal(read('answerWithin: 2s'), 2_000, profile)
+    assert.equal(read('answerWithin: 2s, inFlight: { status: 425 }'), 2_000, profile)
+    assert.equal(read('answerWithin: 2s, inFlight: { wait: 500ms }'), 500, profile)
+    assert.equal(read('answerWithin: 4s'), 3_000, profile)
+  }
+  // What the file says itself is still held to it.
+  assert.match(said(world, '{ answerWithin: 2s, inFlight: { wait: 3s } }').join(), /^inFlight\.wait: is longer than answerWithin/)
+  assert.match(said(world, '{ answerWithin: 2s, inFlight: 7 }').join(), /^inFlight: /)
+})
+
 test('an execution that could never fit into memory is refused', (t) => {
   const complaints = new ConfigWorld(t).complaints(fileWith({ rest: 'limits: { bufferedBytes: 8MiB }' }))
   assert.deepEqual(complaints, ['routes[0].idempotency.keep.requestBytesMax: and responseBytesMax together are more than limits.bufferedBytes (8MiB)'])

@@ -156,7 +156,7 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     verify: null,
     issued: null,
     fingerprint: { of: ['method', 'target', 'host', 'mediaType', 'semantics', 'body'], body: 'auto' },
-    inFlight: { waitMs: 0, status: 409 },
+    inFlight: { waitMs: 3_000, status: 409 },
     answerWithinMs: 60_000,
     unknown: 'hold',
     drop: null,

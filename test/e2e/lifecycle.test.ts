@@ -25,7 +25,7 @@ routes:
   - name: things
     match: { path: "/*", methods: [POST] }
     upstream: witness
-    idempotency: { scope: public, lease: 2s${more} }
+    idempotency: { scope: public, lease: 2s, inFlight: { wait: 0s }${more} }
 `
 
 function serveOnce (args: readonly string[]): { status: number | null, stderr: string } {

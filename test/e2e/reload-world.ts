@@ -78,7 +78,7 @@ routes:
   - name: things
     match: { path: "/*", methods: [POST] }
     upstream: witness
-    idempotency: { scope: public, lease: 5s${idempotency} }
+    idempotency: { scope: public, lease: 5s, inFlight: { wait: 0s }${idempotency} }
   - match: { path: "/*" }
     upstream: witness
 `
