@@ -56,6 +56,26 @@ test('a relay keeps a 410: never again', async t => {
   assert.equal(witness.seen.length, 1)
 })
 
+test('a 423, and a 409 that says when to come again, are not the end: the retry executes', async t => {
+  const { ask, witness } = await startGuarded(t, { answer: inTurn([423], [409, { 'Retry-After': '1' }], [201]) })
+  const locked = await ask('k')
+  assert.deepEqual([locked.status, locked.headers['idempotency-status']], [423, 'released'])
+  const busy = await ask('k')
+  assert.deepEqual([busy.status, busy.headers['retry-after'], busy.headers['idempotency-status']], [409, '1', 'released'])
+  assert.deepEqual([(await ask('k')).text, (await ask('k')).text], ['answer 3', 'answer 3'])
+  assert.equal(witness.seen.length, 3)
+})
+
+test('a 409 without Retry-After, and a 500 that asks for a retry, are kept: they may stand for work', async t => {
+  const hints = { 'Stripe-Should-Retry': 'true', 'x-should-retry': 'true', 'Retry-After': '1' }
+  for (const answer of [[409], [409, { 'x-should-retry': 'true' }], [500, hints], [201, hints]] as const) {
+    const { ask, witness } = await startGuarded(t, { answer: inTurn(answer, [200]) })
+    assert.equal((await ask('k')).status, answer[0])
+    assert.equal((await ask('k')).headers['idempotent-replayed'], 'true')
+    assert.equal(witness.seen.length, 1)
+  }
+})
+
 test('the route\'s list of statuses goes before the profile', async t => {
   const policy = keepStatuses([409, 'release'], [429, 'keep'], [500, 'unknown'])
   const { ask, witness } = await startGuarded(t, { policy, answer: (seen, response) => { response.writeHead(Number(seen.headers['x-wanted'])).end() } })
