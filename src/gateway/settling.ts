@@ -175,7 +175,7 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
       answer,
       kept,
       stored: stored !== null,
-      expiresAtMs: stored === null ? null : gateway.expiresAtMs(stored.keepLeftMs, policy.leaseMs, stored.askedAtMs)
+      expiresAtMs: stored === null ? null : gateway.expiresAtMs(stored.keepLeftMs, stored.askedAtMs)
     }),
     kept
   }
@@ -332,5 +332,5 @@ function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: 
   if (!sameFingerprint(row.fingerprint, execution.visit.claim.fingerprint)) return plan.ending(null)
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.ending(null)
-  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, gateway.world.clock.monotonicMs()) }
+  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, gateway.world.clock.monotonicMs()) }
 }
