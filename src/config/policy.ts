@@ -115,6 +115,7 @@ function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Ro
     name: route.name ?? route.match.path,
     match: routeMatch(route),
     upstream,
+    ...(route.idempotency !== undefined && route.match.methods === undefined && { restPasses: true }),
     idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, { issuedKeys, base, upstream })
   }
 }

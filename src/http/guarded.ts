@@ -105,7 +105,7 @@ export class GuardedRequests {
     const matched = this.#options.routes.match(method, url, raw.headers.host ?? null, overriding)
     switch (matched.kind) {
       case 'refused': return { kind: 'refused', code: 'bad-request', detail: matched.detail }
-      case 'none': return { kind: 'refused', code: 'no-route' }
+      case 'none': return { kind: 'refused', code: 'no-route', ...(matched.taken !== undefined && { detail: otherMethods(matched.taken) }) }
       case 'route':
         if (matched.alike) this.#options.meter.alike(matched.route.name)
         return this.#onRoute(raw, matched, isSafe(method, overriding))
@@ -252,6 +252,11 @@ function replyWithRoom (response: ServerResponse, unread: Unread, outcome: Exclu
 
 /** As much as a socket takes whose client reads: what is smaller is with the kernel as soon as it is written. */
 const ASKED_FOR_BYTES = 64 * 1024
+
+/** Of a path whose guarded route names its methods: the operator who did so is told, too. */
+function otherMethods (taken: readonly string[]): string {
+  return `No route of the gateway takes this method on this path; a guarded one takes ${taken.join(', ')}. In the configuration, leave match.methods out of that route and its other methods pass through, or add a route without idempotency for them.`
+}
 
 /** A field that the key is made of, and that the next hop is told to remove. */
 function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: KeyPolicy): string | null {
