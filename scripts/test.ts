@@ -18,7 +18,7 @@ const LONGEST = [
   'e2e/reload', 'model/model', 'examples/exactly-once', 'examples/rabbitmq', 'examples/fan-out', 'examples/outbox', 'examples/nats',
   'e2e/pgbouncer', 'e2e/two-processes', 'e2e/stores-lost', 'e2e/lifecycle', 'e2e/drop', 'e2e/bench-smoke', 'e2e/reload-under-load',
   'chaos/topologies/pgbouncer', 'chaos/topologies/replica', 'simulation/simulation', 'simulation/broken', 'store/redis-cluster',
-  'store/postgres', 'store/postgres-lines', 'store/postgres-durable', 'store/postgres-sharded', 'store/redis-sentinel', 'cli/serve', 'crash/memory', 'cli/epoch-postgres'
+  'store/postgres', 'store/postgres-lines', 'store/postgres-durable', 'store/postgres-sharded', 'store/redis-sentinel', 'cli/serve', 'crash/memory', 'cli/epoch-postgres', 'clients/browsers'
 ].map(name => `test/${name}.test.ts`)
 
 const chosen = process.argv.slice(2)

@@ -177,6 +177,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     closing: () => phase.draining,
     get routes () { return live.routes },
     get issuedKeys () { return live.config.issuedKeys },
+    get cors () { return live.config.cors },
     get peers () { return live.peers },
     get problemBaseUri () { return live.config.problemBaseUri },
     get limits () { return live.config.limits }

@@ -1,6 +1,7 @@
 /** What `serve` says when it listens: where, on which stores, which routes with which scope, and what to look at. No secrets. */
 import type { Config } from './config/config.ts'
 import { hostWarnings } from './config/host-warnings.ts'
+import { methodWarnings } from './config/method-warnings.ts'
 import { scopeWarnings } from './config/scope-warnings.ts'
 import { partText } from './core/aspects.ts'
 import { SHARED } from './core/policy.ts'
@@ -16,7 +17,7 @@ export function banner (config: Config, where: readonly string[], url: string, a
     ...where.map((line, index) => `${index === 0 ? 'stores   ' : '         '} ${line}`),
     ...(workers > 1 ? [`workers   ${workers} processes`] : []),
     ...config.routes.map((route, index) => `${index === 0 ? 'routes   ' : '         '} ${routeLine(route)}`),
-    ...[...scopeWarnings(config.routes, config.trustProxies.length > 0), ...hostWarnings(config.routes)].map((sentence) => `note      ${sentence}`)
+    ...[...scopeWarnings(config.routes, config.trustProxies.length > 0), ...hostWarnings(config.routes), ...methodWarnings(config.routes)].map((sentence) => `note      ${sentence}`)
   ]
 }
 

@@ -3,6 +3,7 @@ import { orphans } from '../config/against.ts'
 import type { Config } from '../config/config.ts'
 import { dropWarnings } from '../config/drop.ts'
 import { hostWarnings } from '../config/host-warnings.ts'
+import { methodWarnings } from '../config/method-warnings.ts'
 import { load } from '../config/load.ts'
 import { printConfig } from '../config/print.ts'
 import { ConfigInvalid, problemLine } from '../config/problem.ts'
@@ -36,7 +37,7 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   const against = textOption(options, 'against')
   if (options.values.print === true) terminal.out(printConfig(loaded.effective).trimEnd())
   else terminal.out(`${file} is right: ${loaded.config.routes.length} routes, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
-  for (const sentence of [...dropWarnings(loaded.config.routes), ...scopeWarnings(loaded.config.routes, loaded.config.trustProxies.length > 0), ...hostWarnings(loaded.config.routes), ...loaded.config.remarks, ...secretAdvice(loaded.config)]) terminal.err(sentence)
+  for (const sentence of [...dropWarnings(loaded.config.routes), ...scopeWarnings(loaded.config.routes, loaded.config.trustProxies.length > 0), ...hostWarnings(loaded.config.routes), ...methodWarnings(loaded.config.routes), ...loaded.config.remarks, ...secretAdvice(loaded.config)]) terminal.err(sentence)
   if (against === undefined) return 0
   const old = tryLoad(against, terminal)
   if (old === null) return 2

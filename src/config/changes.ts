@@ -48,7 +48,7 @@ function fixedOf ({ listen, admin, workers, stores: { postgres, redis }, dataDir
   ]
 }
 
-function variableOf ({ secrets, problemBaseUri, admin, trustProxies, limits, drain, log, issuedKeys, upstreams, routes }: Config): Named {
+function variableOf ({ secrets, problemBaseUri, admin, trustProxies, limits, drain, log, issuedKeys, cors, upstreams, routes }: Config): Named {
   return [
     ['secret', secrets],
     ['problemBaseUri', problemBaseUri],
@@ -60,6 +60,7 @@ function variableOf ({ secrets, problemBaseUri, admin, trustProxies, limits, dra
     ...membersOf('drain', drain),
     ...membersOf('log', log),
     ...membersOf('issuedKeys', issuedKeys),
+    ...membersOf('cors', cors),
     ...upstreams.map((upstream) => [`upstreams.${upstream.name}`, upstream] as const),
     // Several routes that pass through may share a name. A change of an upstream, or of how keys are given out, is not one of its routes.
     ...Array.from(Map.groupBy(routes, ({ name }) => name), ([name, those]) => [`routes.${name}`, those.map(alone)] as const)

@@ -6,6 +6,7 @@ import { BlockList, isIP } from 'node:net'
 import { SECRET_BYTES_MIN } from '../core/schemes.ts'
 import { hides } from '../routing/match.ts'
 import { bodyBytesMax, checkIdempotency, routeMatch } from './check-route.ts'
+import { checkCors } from './cors.ts'
 import { checkIssuedKeys, checkOnlyIssued } from './issued-keys.ts'
 import { mistake, pathText } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
@@ -30,6 +31,7 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
     ...checkStores(file),
     ...(sound(['workers']) && sound(['stores']) ? checkWorkers(file) : []),
     ...(sound(['issuedKeys']) ? checkIssuedKeys(file.issuedKeys, base) : []),
+    ...(sound(['cors']) ? checkCors(file.cors) : []),
     ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) => sound(['upstreams', name, 'url']) ? checkUpstream(name, upstream) : []),
     ...routes.flatMap(([index, route]) => checkRoute(route, index, file, base, sound)),
     ...checkNames(routes, sound),

@@ -2,6 +2,7 @@
  * The configuration as the program uses it: every default filled in, every duration in milliseconds, every size in bytes,
  * every reference resolved. Shapes only; load.ts makes one from a file, the environment and the command line.
  */
+import type { CorsPolicy } from '../core/cors.ts'
 import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import type { Route, UpstreamPolicy } from '../core/policy.ts'
 
@@ -31,6 +32,8 @@ export interface Config {
   readonly log: { readonly level: LogLevel }
   /** null: the gateway gives out no keys. */
   readonly issuedKeys: IssuedKeysPolicy | null
+  /** null: nothing is said of other origins. */
+  readonly cors: CorsPolicy | null
   readonly upstreams: readonly UpstreamPolicy[]
   /** In the order of the file: the first match wins. */
   readonly routes: readonly Route[]

@@ -5,6 +5,7 @@ import { isClientsKey } from '../core/key-sources.ts'
 import type { IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
 import { routeMatch } from './check-route.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
+import { corsOf } from './cors.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { inboxOf } from './inbox.ts'
 import { issuedKeysOf, jwtOf } from './issued-keys.ts'
@@ -51,6 +52,7 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     drain: { delayMs: ms(file.drain.delay), timeoutMs: ms(file.drain.timeout) },
     log: file.log,
     issuedKeys,
+    cors: corsOf(file.cors),
     upstreams,
     routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base })),
     remarks: verifyRemarks(file.routes)
@@ -116,6 +118,7 @@ function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Ro
     name: route.name ?? route.match.path,
     match: routeMatch(route),
     upstream,
+    ...(route.idempotency !== undefined && route.match.methods === undefined && { restPasses: true }),
     idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, { issuedKeys, base, upstream })
   }
 }

@@ -36,6 +36,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'copies.ttl': { min: '1s', max: '1d', why: 'the row is the memory, Redis is not' },
   'copies.bytesMax': { min: '0B', max: '16MiB' },
   'issuedKeys.lifetime': { min: '1m', max: '365d', why: 'a client must have the time to use it' },
+  'cors.maxAge': { min: '0s', max: '1d', why: 'no browser remembers it longer' },
   'limits.bufferedBytes': { min: '1MiB', max: '64GiB' },
   'limits.unsettledBytes': { min: '1B', max: '64GiB' },
   'limits.recentBytes': { min: '0B', max: '64GiB' },

@@ -4,6 +4,7 @@
  */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
+import { Cors } from './cors.ts'
 import { LOG_LEVELS } from './config.ts'
 import { KEY_SECRET_BYTES_MIN } from '../core/issued-keys.ts'
 import { SECRET_BYTES_MIN } from '../core/schemes.ts'
@@ -146,6 +147,7 @@ export const ConfigSchema = Type.Object({
     level: Type.Enum([...LOG_LEVELS], { default: 'info', description: 'Least severe level that is logged.' })
   }, { ...shape, default: {}, description: 'Logs: JSON lines on stdout; never keys, credentials, bodies or query strings.' }),
   issuedKeys: Type.Optional(IssuedKeys),
+  cors: Type.Optional(Cors),
   upstreams: Type.Record(Type.String({ pattern: NAME_PATTERN }), Upstream, { ...shape, minProperties: 1, description: 'The servers behind the gateway, by name.' }),
   routes: Type.Array(RouteSchema, { minItems: 1, maxItems: 1000, description: 'The first route that matches wins. A request that none matches gets 404 `no-route`.' })
 }, { ...shape, title: 'onceway configuration', description: 'Configuration of the onceway idempotency gateway.' })

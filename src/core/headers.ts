@@ -3,6 +3,8 @@
  * kept, what a replay shows. Order and repetition always survive. The request's way to the upstream is forwarding.ts.
  * Never parses a body and never decides a disposition.
  */
+import { replayedCors } from './cors.ts'
+import type { Asking } from './cors.ts'
 import { connectionListed, HOP_BY_HOP, isNeverListed, plainName } from './fields.ts'
 import { headerLines } from './lines.ts'
 import type { KeepPolicy } from './policy.ts'
@@ -95,16 +97,10 @@ export function keptHeaders (answerHeaders: RawHeaders, keep: Pick<KeepPolicy, '
   })
 }
 
-/**
- * The kept fields for one replay. An Access-Control-Allow-Origin that names another origin than this request's would be
- * a lie to the browser, and with it goes the permission to send credentials. `origin`: this request's Origin, or null.
- */
-export function replayedHeaders (kept: RawHeaders, origin: string | null): string[] {
-  const allowed = headerLines(kept, 'access-control-allow-origin')
-  const others = allowed.some((value) => value !== '*' && value !== origin)
+/** The kept fields for one replay. What a browser may read of it is said for whoever asks now (cors.ts). */
+export function replayedHeaders (kept: RawHeaders, asking: Asking): string[] {
   // Framing is the sender's; a row that an operator wrote may hold anything.
-  return without(kept, (name) => HOP_BY_HOP.has(name) || name === 'content-length' || name === 'x-request-id' ||
-    (others && (name === 'access-control-allow-origin' || name === 'access-control-allow-credentials')))
+  return replayedCors(without(kept, (name) => HOP_BY_HOP.has(name) || name === 'content-length' || name === 'x-request-id'), asking)
 }
 
 /**

@@ -223,6 +223,8 @@ export interface Route {
   readonly upstream: UpstreamPolicy
   /** null: passes through. */
   readonly idempotency: IdempotencyPolicy | null
+  /** Of a guarded route: its other methods pass through, where no route takes them. So it is unless the file names the methods. */
+  readonly restPasses?: boolean
 }
 
 /** A route that guards. */

@@ -3,6 +3,7 @@
  * the record.
  */
 import { acceptedAnswer, acceptedAnswers } from '../core/acceptance.ts'
+import type { Asking } from '../core/cors.ts'
 import { statusTold } from '../core/disposition.ts'
 import { headerValue, replayedHeaders } from '../core/headers.ts'
 import type { Refusal } from '../core/limit.ts'
@@ -33,7 +34,7 @@ export interface Reply {
 export interface ReplyContext {
   readonly route: GuardedRoute
   readonly requestId: string
-  readonly origin: string | null
+  readonly asking: Asking
   readonly problemBaseUri: string
 }
 
@@ -91,7 +92,7 @@ function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
 
 function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: ReplyContext): Reply {
   const kept = withoutRetryHints(outcome.answer, context.route.idempotency.keep.keepHeaders)
-  const headers = replayedHeaders(kept, context.origin)
+  const headers = replayedHeaders(kept, context.asking)
   headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
   return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null, kept: true }
 }

@@ -4,10 +4,11 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { preflightMethod } from '../core/cors.ts'
 import { decidingRefusal, rulesOf } from '../core/deciding.ts'
 import { USUAL_KEY_HEADER } from '../core/fields.ts'
 import { isHost } from '../core/host.ts'
-import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
+import { headerLines, requestRefusal } from '../core/headers.ts'
 import { findKey, headersRead } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
 import { overridingMethods, SAFE_METHODS } from '../core/method-override.ts'
@@ -23,12 +24,14 @@ import { replyTo, roomless, withResult } from './answer.ts'
 import type { Reply, ReplyContext } from './answer.ts'
 import { readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
+import { askingOf, corsOfReply } from './cors.ts'
 import { asksForKey, giveKey } from './issuing.ts'
 import { messageAskedFor, tellMessage } from './messages.ts'
 import { informer } from './informational.ts'
 import { passThrough } from './passthrough.ts'
 import type { Passed } from './passthrough.ts'
 import { clientCertificateOf } from './peer.ts'
+import { ANY_METHOD, answersPreflight } from './preflight.ts'
 import type { Pressure } from './pressure.ts'
 import { sendProblem } from './problem-reply.ts'
 import { addRequestId } from './request-id.ts'
@@ -69,7 +72,9 @@ export class GuardedRequests {
     const way = this.#wayOf(raw)
     switch (way.kind) {
       case 'malformed': return this.#refuse(request, reply, way)
-      case 'refused': return sendProblem(request, reply, way.code, this.#options, way.detail === undefined ? {} : { detail: way.detail })
+      case 'refused':
+        if (way.code === 'no-route' && answersPreflight(request, reply, ANY_METHOD, this.#options)) return
+        return sendProblem(request, reply, way.code, this.#options, way.detail === undefined ? {} : { detail: way.detail })
       case 'passed':
         reply.hijack()
         return passThrough(this.#options, raw, reply.raw, request.id, way.passed)
@@ -102,11 +107,17 @@ export class GuardedRequests {
   #wayOf (raw: IncomingMessage): Way {
     const { method = 'GET', url = '/', rawHeaders } = raw
     const overriding = overridingMethods(rawHeaders, url)
-    const matched = this.#options.routes.match(method, url, raw.headers.host ?? null, overriding)
+    // Under an overriding method it may be taken for more than a question.
+    const announced = isSafe(method, overriding) ? preflightMethod(method, rawHeaders) : null
+    const { routes } = this.#options
+    const host = raw.headers.host ?? null
+    const matched = announced === null ? routes.match(method, url, host, overriding) : routes.preflight(announced, url, host)
     switch (matched.kind) {
       case 'refused': return { kind: 'refused', code: 'bad-request', detail: matched.detail }
-      case 'none': return { kind: 'refused', code: 'no-route' }
+      case 'none': return { kind: 'refused', code: 'no-route', ...(matched.taken !== undefined && { detail: otherMethods(matched.taken) }) }
       case 'route':
+        // Whose policy it is answers it: the upstream that gets what it announces.
+        if (announced !== null) return { kind: 'passed', passed: { route: matched.route, ignoredKey: false, rules: routes.rulesFor(matched.route) } }
         if (matched.alike) this.#options.meter.alike(matched.route.name)
         return this.#onRoute(raw, matched, isSafe(method, overriding))
     }
@@ -145,14 +156,16 @@ export class GuardedRequests {
     const steps: Steps = {}
     const outcome = await this.#outcomeOf(request, response, route, steps)
     const unread = unreadOf(this.#options, raw, steps.holder)
+    const asking = askingOf(this.#options, raw, route.idempotency.key)
     const plain = replyWithRoom(response, unread, outcome, {
       route,
       requestId: request.id,
-      origin: headerValue(raw.rawHeaders, 'origin'),
+      asking,
       problemBaseUri: this.#options.problemBaseUri
     })
     const reply = isRepeatable(route.idempotency.key.sources, raw.rawHeaders) ? withResult(plain, outcome) : plain
     addRequestId(reply.headers, request.id)
+    reply.headers.push(...corsOfReply(reply, outcome, asking))
     const note = (sentBytes: number): void => { this.#note(raw, way, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
     if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id, unread)) })
     else note(await this.#writeSlowly(raw, response, reply, request.id, unread))
@@ -252,6 +265,11 @@ function replyWithRoom (response: ServerResponse, unread: Unread, outcome: Exclu
 
 /** As much as a socket takes whose client reads: what is smaller is with the kernel as soon as it is written. */
 const ASKED_FOR_BYTES = 64 * 1024
+
+/** Of a path whose guarded route names its methods: the operator who did so is told, too. */
+function otherMethods (taken: readonly string[]): string {
+  return `No route of the gateway takes this method on this path; a guarded one takes ${taken.join(', ')}. In the configuration, leave match.methods out of that route and its other methods pass through, or add a route without idempotency for them.`
+}
 
 /** A field that the key is made of, and that the next hop is told to remove. */
 function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: KeyPolicy): string | null {

@@ -10,6 +10,7 @@ import { parseTarget } from '../routing/target.ts'
 import { readBody } from './body.ts'
 import { mayContinue } from './connection.ts'
 import { clientCertificateOf } from './peer.ts'
+import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
 
@@ -25,6 +26,7 @@ export function giveKey (request: FastifyRequest, reply: FastifyReply, policy: I
     void give(request, reply, policy, options)
     return
   }
+  if (answersPreflight(request, reply, ['POST'], options)) return
   sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'A key is asked for by POST.', headers: ['Allow', 'POST'] })
 }
 

@@ -10,6 +10,7 @@ import type { Rejected } from '../gateway/outcome.ts'
 import { parseTarget } from '../routing/target.ts'
 import { noteOwn } from './issuing.ts'
 import { clientCertificateOf } from './peer.ts'
+import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
 
@@ -25,6 +26,7 @@ export function tellMessage (request: FastifyRequest, reply: FastifyReply, name:
     void tell(request, reply, name, options)
     return
   }
+  if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
   sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'How a message stands is asked by GET or HEAD.', headers: ['Allow', 'GET, HEAD'] })
 }
 

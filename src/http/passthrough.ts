@@ -3,6 +3,7 @@
  * comes. Sent once. What breaks is told as 502 and 504, and whoever stops on the way is not waited for.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { exposedFields } from '../core/cors.ts'
 import type { FieldRules } from '../core/deciding.ts'
 import { passedHeaders, passthroughRequestHeaders } from '../core/headers.ts'
 import type { Holder } from '../core/limit.ts'
@@ -13,6 +14,7 @@ import type { RawHeaders } from '../core/record.ts'
 import type { Cancel, Passage, PassFault, PassListener, PassRequest } from '../ports.ts'
 import { hasBody, isRead } from './body.ts'
 import { mayContinue } from './connection.ts'
+import { corsOfOwn } from './cors.ts'
 import { informer } from './informational.ts'
 import { addRequestId } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
@@ -86,7 +88,7 @@ class Exchange implements PassListener {
     const response = this.#response
     if (this.#over || response.destroyed) return
     const sent = passedHeaders(status, headers)
-    if (this.#passed.ignoredKey) sent.push('Idempotency-Status', 'ignored')
+    if (this.#passed.ignoredKey) sent.push('Idempotency-Status', 'ignored', ...exposedFields(this.#options.cors ?? null, sent))
     // Whatever of the body is still to come is read for as long as the answer takes, and no longer.
     if (this.#options.closing() || !isRead(this.#raw)) sent.push('Connection', 'close')
     this.#head = { status, sent }
@@ -169,6 +171,7 @@ class Exchange implements PassListener {
     const { status, headers, body } = problem(code, { requestId: this.#id, base: this.#options.problemBaseUri, ...(detail !== undefined && { detail }), retryAfterSeconds: retrySoon(code) })
     addRequestId(headers, this.#id)
     if (this.#passed.ignoredKey) headers.push('Idempotency-Status', 'ignored')
+    headers.push(...corsOfOwn(this.#options, this.#raw.rawHeaders))
     const told = { status, headers, body, close, outcome: code, problem: code }
     const unread = unreadOf(this.#options, this.#raw)
     if (isWhole(this.#raw, told)) writeWhole(response, told, this.#options.closing(), unread)

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { Rejected } from '../gateway/outcome.ts'
+import { corsOfOwn } from './cors.ts'
 import { addRequestId } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
 import { unreadOf } from './unread.ts'
@@ -30,7 +31,12 @@ export function sendProblem (request: FastifyRequest, reply: FastifyReply, code:
 }
 
 /** What is the gateway's own. `headers` flat. */
-export function sendOwn ({ raw, id }: FastifyRequest, reply: FastifyReply, told: WholeWritten, options: ServerOptions): void {
+export function sendOwn (request: FastifyRequest, reply: FastifyReply, told: WholeWritten, options: ServerOptions): void {
+  writeOwn(request, reply, { ...told, headers: [...told.headers, ...corsOfOwn(options, request.raw.rawHeaders)] }, options)
+}
+
+/** The same, where it says itself who may read it. */
+export function writeOwn ({ raw, id }: FastifyRequest, reply: FastifyReply, told: WholeWritten, options: ServerOptions): void {
   reply.hijack()
   const { raw: response } = reply
   // A socket that breaks must not end the process.

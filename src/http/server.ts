@@ -5,6 +5,7 @@
 import { createServer as createHttpServer, METHODS } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { CorsPolicy } from '../core/cors.ts'
 import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Log, Meter, PassThrough, RequestLog } from '../ports.ts'
@@ -36,10 +37,12 @@ const NOT_ROUTED = new Set(['CONNECT'])
 export interface ServerOptions {
   readonly gateway: Gateway
   readonly passing: PassThrough
-  /** This, `issuedKeys`, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
+  /** This, `issuedKeys`, `cors`, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
   readonly routes: ReturnType<typeof compileRoutes>
   /** null or absent: no keys are given out. */
   readonly issuedKeys?: IssuedKeysPolicy | null
+  /** null or absent: nothing is said of other origins on the gateway's own answers. */
+  readonly cors?: CorsPolicy | null
   readonly problemBaseUri: string
   readonly peers: PeerTrust
   readonly limits: ServerLimits

@@ -13,8 +13,8 @@ import { hostInPath, hostName, parseTarget, readingsOf, segmentsOf } from './tar
 export type Match =
   /** `alike`: guarded for a reading of it that some servers have, or for a host that it does not name; as it stands it meets another route, or none. */
   | { readonly kind: 'route', readonly route: Route, readonly alike: boolean }
-  /** No route: 404. */
-  | { readonly kind: 'none' }
+  /** No route: 404. `taken`: the methods that a guarded route on that path names, where the path has one. */
+  | { readonly kind: 'none', readonly taken?: readonly string[] }
   /** A target that cannot be compared safely: 400, with one sentence for the client. */
   | { readonly kind: 'refused', readonly detail: string }
 
@@ -24,20 +24,32 @@ export interface Matcher {
    * (core/method-override.ts). Linear in the target for a given set of routes.
    */
   readonly match: (method: string, target: string, host: string | null, overriding?: readonly string[]) => Match
+  /**
+   * Of a CORS preflight, which asks whether `announced` may be sent: the route of that request, so that its upstream answers.
+   * A route that names OPTIONS is the operator's own word, and goes before.
+   */
+  readonly preflight: (announced: string, target: string, host: string | null) => Match
   /** Of what passes through by this route: of all routes to its upstream, guarded by this one or not. */
   readonly rulesFor: (route: Route) => FieldRules
 }
 
-/** Compiles once; the order of `routes` is the order of matching. */
+/** Compiles once; the order of `routes` is the order of matching. What passes by implication comes behind all that is written. */
 export function compileRoutes (routes: readonly Route[]): Matcher {
-  const compiled = routes.map(compile)
+  const compiled = [...routes, ...routes.filter(({ restPasses }) => restPasses === true).map(restOf)].map((route, place) => compile(route, place, place >= routes.length))
   const named = new Set(routes.flatMap((route) => route.match.methods))
   const known = new Map<string, Match>()
   const rules = new Map(Array.from(Map.groupBy(routes, ({ upstream }) => upstream.name), ([name, those]) => [name, rulesOfAll(those.flatMap(({ idempotency }) => idempotency ?? []))]))
-  return {
+  const plain = (method: string): string => named.has(method) || SAFE_METHODS.has(method) ? method : UNNAMED
+  const matcher: Matcher = {
     rulesFor: ({ upstream }) => rules.get(upstream.name) ?? rulesOfAll([]),
+    preflight: (announced, target, host) => {
+      const own = matcher.match('OPTIONS', target, host)
+      if (target === '*' || own.kind === 'refused' || (own.kind === 'route' && own.route.match.methods.includes('OPTIONS'))) return own
+      const met = matcher.match(plain(announced), target, host)
+      return met.kind === 'none' ? own : met
+    },
     match: (method, target, host, overriding = []) => {
-      if (overriding.length > 0) return match(compiled, [method, ...new Set(overriding.map((other) => named.has(other) || SAFE_METHODS.has(other) ? other : UNNAMED))], target, host)
+      if (overriding.length > 0) return match(compiled, [method, ...new Set(overriding.map(plain))], target, host)
       if (target.length > KNOWN_CHARS_MAX || (host !== null && host.length > KNOWN_CHARS_MAX)) return match(compiled, [method], target, host)
       // A line end is in none of the three (RFC 9112 3, RFC 9110 5.5).
       const asked = host === null ? `${method}\n${target}` : `${method}\n${target}\n${host}`
@@ -49,6 +61,12 @@ export function compileRoutes (routes: readonly Route[]): Matcher {
       return matched
     }
   }
+  return matcher
+}
+
+/** The same, for what the route does not guard. */
+function restOf (route: Route): Route {
+  return { ...route, match: { ...route.match, methods: [] }, idempotency: null }
 }
 
 /** Stands for all methods that no route names: they meet the same routes, however many somebody sends. */
@@ -70,7 +88,12 @@ function match (compiled: readonly Compiled[], methods: readonly string[], targe
   if (readings.kind === 'refused') return readings
   const asked = hostName(host ?? parsed.host ?? '')
   const met = mostGuarded(methods.map((each) => firstGuarded(compiled, { method: each, host: asked, hostInPath: hostInPath(parsed.path) }, readings.paths)))
-  return met === null ? { kind: 'none' } : { kind: 'route', route: met.one.route, alike: met.alike }
+  return met === null ? noRoute(compiled, asked, parsed.path) : { kind: 'route', route: met.one.route, alike: met.alike }
+}
+
+function noRoute (compiled: readonly Compiled[], host: string, path: string): Match {
+  const there = compiled.filter((one) => isGuarded(one) && fitsPath(one, path) && (one.host === null || one.host === host))
+  return there.length === 0 ? { kind: 'none' } : { kind: 'none', taken: [...new Set(there.flatMap(({ methods }) => [...methods]))] }
 }
 
 /**
@@ -105,7 +128,7 @@ function firstGuarded (compiled: readonly Compiled[], asked: AskedOf, paths: rea
   const [raw = '', ...others] = paths
   const plain = firstOf(compiled, asked, raw, false)
   const own = plain === null ? null : { one: plain, alike: false }
-  if (SAFE_METHODS.has(asked.method) || (plain !== null && (isGuarded(plain) || isOneSpelling(plain.pattern)))) return own
+  if (SAFE_METHODS.has(asked.method) || (plain !== null && (isGuarded(plain) || (!plain.implied && isOneSpelling(plain.pattern))))) return own
   for (const host of asked.host === '' ? hostsOf(compiled) : new Set([asked.host, ...(asked.hostInPath === '' ? [] : [asked.hostInPath])])) {
     for (const path of host === asked.host ? others : paths) {
       const other = firstOf(compiled, { ...asked, host }, path, path !== raw)
@@ -131,6 +154,10 @@ function firstOf (compiled: readonly Compiled[], asked: AskedOf, path: string, r
   return null
 }
 
+function fitsPath ({ pattern }: Compiled, path: string): boolean {
+  return fits(pattern, pattern.exact ? path.split('/') : segmentsOf(path))
+}
+
 /** The operator's word on this very spelling. An exact pattern with a hole in it says nothing about what fills the hole. */
 function isOneSpelling (pattern: Pattern): boolean {
   return pattern.exact && !pattern.open && !pattern.segments.includes(null)
@@ -140,6 +167,8 @@ interface Compiled {
   readonly route: Route
   /** In the order of the file. */
   readonly place: number
+  /** Nobody has written it: it takes what a guarded route leaves of its path. */
+  readonly implied: boolean
   readonly methods: ReadonlySet<string>
   readonly host: string | null
   readonly pattern: Pattern
@@ -153,9 +182,9 @@ interface Pattern {
   readonly exact: boolean
 }
 
-function compile (route: Route, place: number): Compiled {
+function compile (route: Route, place: number, implied: boolean): Compiled {
   const { match } = route
-  return { route, place, methods: new Set(match.methods), host: match.host === null ? null : hostName(match.host), pattern: patternOf(match, match.exact) }
+  return { route, place, implied, methods: new Set(match.methods), host: match.host === null ? null : hostName(match.host), pattern: patternOf(match, match.exact) }
 }
 
 function patternOf (match: RouteMatch, exact: boolean): Pattern {

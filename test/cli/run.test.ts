@@ -56,6 +56,12 @@ test('check says what is right and worth a word: by-key-id is called what it is'
   assert.match(err, /by-key-id on route charges: whoever knows a caller's key id and an Idempotency-Key gets the stored answer; signatures are not verified here/)
 })
 
+test('check names the methods of a guarded path that lead nowhere, and what to write', async (t) => {
+  const { exitCode, err } = await say(['check', '--config', fileIn(t, 'a.yaml', fileWith({ match: '{ path: /v1/charges, methods: [POST] }', policy: '{ scope: shared }' }))])
+  assert.equal(exitCode, 0)
+  assert.match(err, /^Route charges takes POST of \/v1\/charges; GET, HEAD, OPTIONS, PUT, PATCH, DELETE of that path lead nowhere \(404\).*leave match\.methods out[^\n]*\n?$/)
+})
+
 test('check advises a secret where many gateways serve from a database, and has no more to say once there is one', async (t) => {
   const database = 'stores: { postgres: { url: "postgres://127.0.0.1:1/onceway" } }'
   assert.match((await say(['check', '--config', fileIn(t, 'a.yaml', fileWith({ rest: database }))])).err, /^There is no secret, so ids are plain hashes: .*Set secretFile/m)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answerHeaders, connectionListed, headerLines, headerValue, keptHeaders, mayHaveBody, replayedHeaders, requestRefusal } from '../../src/core/headers.ts'
+import { answerHeaders, connectionListed, headerLines, headerValue, keptHeaders, mayHaveBody, requestRefusal } from '../../src/core/headers.ts'
 
 const nothing = { dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
 const names = (raw: readonly string[]) => raw.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase())
@@ -56,14 +56,6 @@ test('what is true of one exchange only is not kept; what describes the result a
 test('a route can drop more and keep what the list drops', () => {
   const raw = ['Date', 'd', 'X-Secret', 's', 'Set-Cookie', 'c', 'A', 'a']
   assert.deepEqual(keptHeaders(raw, { dropHeaders: new Set(['x-secret']), keepHeaders: new Set(['date']) }), ['Date', 'd', 'A', 'a'])
-})
-
-test('Access-Control-Allow-Origin is replayed only to whom it allows', () => {
-  const cors = (origin: string) => ['Vary', 'Origin', 'Access-Control-Allow-Origin', origin, 'access-control-allow-credentials', 'true']
-  assert.deepEqual(replayedHeaders(cors('*'), null), cors('*'))
-  assert.deepEqual(replayedHeaders(cors('https://a'), 'https://a'), cors('https://a'))
-  for (const origin of [null, 'https://b', 'https://a.b']) assert.deepEqual(replayedHeaders(cors('https://a'), origin), ['Vary', 'Origin'])
-  assert.deepEqual(replayedHeaders(['A', 'b'], null), ['A', 'b'])
 })
 
 test('which statuses can carry a body', () => {

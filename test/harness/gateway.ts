@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/clock.ts'
+import type { CorsPolicy } from '../../src/core/cors.ts'
 import type { IssuedKeysPolicy } from '../../src/core/issued-keys.ts'
 import type { GuardedRoute, IdempotencyPolicy, Route, UpstreamPolicy } from '../../src/core/policy.ts'
 import type { Rules } from '../../src/core/rules.ts'
@@ -118,6 +119,7 @@ export interface TestGatewayOptions {
   readonly routes: readonly Route[]
   readonly world?: Partial<World>
   readonly issuedKeys?: IssuedKeysPolicy
+  readonly cors?: CorsPolicy
   readonly trustProxies?: readonly string[]
   /** Absent: those that the gateway has by itself. */
   readonly rules?: Rules
@@ -130,7 +132,7 @@ export interface TestGatewayOptions {
   readonly requests?: RequestLog
 }
 
-export async function startGateway (t: Pick<TestContext, 'after'>, { routes, world: changes = {}, issuedKeys, trustProxies = [], rules = 1, background = true, share = 1, server: serverLimits = {}, requests = { note: () => {} } }: TestGatewayOptions): Promise<TestGateway> {
+export async function startGateway (t: Pick<TestContext, 'after'>, { routes, world: changes = {}, issuedKeys, cors, trustProxies = [], rules = 1, background = true, share = 1, server: serverLimits = {}, requests = { note: () => {} } }: TestGatewayOptions): Promise<TestGateway> {
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
@@ -162,7 +164,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   await gateway.ids.look().catch(() => {})
   gateway.registration.become(routes)
   const passing = new UndiciPassThrough(upstreams, share)
-  const { server, connections, tunnels, cut } = createServer({ gateway, passing, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), limits: { ...SERVER_LIMITS, ...serverLimits }, log: world.log, meter: world.meter, requests, closing: () => false, issuedKeys: issuedKeys ?? null })
+  const { server, connections, tunnels, cut } = createServer({ gateway, passing, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), limits: { ...SERVER_LIMITS, ...serverLimits }, log: world.log, meter: world.meter, requests, closing: () => false, issuedKeys: issuedKeys ?? null, cors: cors ?? null })
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), counting(gateway).start(), new Deliverer(gateway).start()] : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
   if (!background) {

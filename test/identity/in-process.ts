@@ -194,7 +194,7 @@ async function askOf (gateway: Gateway, routes: ReturnType<typeof compileRoutes>
     gone: async () => new Promise(() => {})
   })
   if (outcome.kind === 'keyless') throw new Error(`${id}: no key is seen in ${raw.join(' ')}`)
-  const reply = replyTo(outcome, { route, requestId: id, origin: null, problemBaseUri: 'urn:onceway:problem:' })
+  const reply = replyTo(outcome, { route, requestId: id, asking: { origin: null, preflighted: false, cors: null }, problemBaseUri: 'urn:onceway:problem:' })
   if (!Buffer.isBuffer(reply.body)) throw new Error('nothing is streamed here')
   return heardOf(reply.status, reply.headers, reply.body)
 }

@@ -95,7 +95,7 @@ function throughGateways (timeline: Timeline, consumer: Consumer, route: Guarded
     const requestId = `request-${asked}`
     const outcome = await handle(gateway, requestOf(route, sent, requestId, left))
     if (outcome.kind === 'keyless') throw new Error(`${route.name}: this request has no key: ${sent.headers.join(' ')}`)
-    const { status, headers, body } = replyTo(outcome, { route, requestId, origin: null, problemBaseUri: 'urn:onceway:problem:' })
+    const { status, headers, body } = replyTo(outcome, { route, requestId, asking: { origin: null, preflighted: false, cors: null }, problemBaseUri: 'urn:onceway:problem:' })
     if (!Buffer.isBuffer(body)) throw new Error('the consumer streams nothing')
     return heardOf(status, headers, body)
   }

@@ -172,6 +172,58 @@ test('no override ever takes a guard away', () => {
   }), { numRuns: 2000, seed: 1 })
 })
 
+const defaulted = (path: string, over: Partial<RouteMatch> = {}): Route => ({ ...guarded(path, { methods: ['POST', 'PATCH'], ...over }), restPasses: true })
+const way = (routes: Route[], target: string, method: string, host: string | null = 'h', overriding: readonly string[] = []) => {
+  const found = compileRoutes(routes).match(method, target, host, overriding)
+  return found.kind === 'route' ? `${found.route.idempotency === null ? 'passes' : 'guards'} ${found.route.match.path}` : found.kind
+}
+
+test('what a guarded route whose methods nobody wrote leaves of its path passes through, behind all that is written', () => {
+  const routes = [defaulted('/v1/*'), passing('/v1/health', { methods: ['GET'] }), guarded('/v1/charges', { methods: ['PUT'] })]
+  for (const method of ['POST', 'PATCH']) assert.equal(way(routes, '/v1/charges', method), 'guards /v1/*', method)
+  for (const method of ['GET', 'HEAD', 'OPTIONS', 'DELETE', 'PROPFIND']) assert.equal(way(routes, '/v1/charges', method), 'passes /v1/*', method)
+  assert.equal(way(routes, '/v1/health', 'GET'), 'passes /v1/health')
+  for (const target of ['/v1/charges', '/V1/charges/', '/v1%2fcharges', '/v1/charges;x']) assert.equal(way(routes, target, 'PUT'), 'guards /v1/charges', target)
+  assert.equal(way(routes, '/elsewhere', 'GET'), 'none')
+  const hosted = [defaulted('/a', { host: 'shop.example' })]
+  assert.deepEqual(['shop.example', 'other', null].map(host => way(hosted, '/a', 'GET', host)), ['passes /a', 'none', 'none'])
+  assert.equal(way([guarded('/a', { methods: ['POST'] })], '/a', 'GET'), 'none')
+})
+
+test('what passes by implication takes no guard away: not by a spelling that nobody wrote an exception for, and not by an override', () => {
+  const routes = [defaulted('/a;b', { exact: true }), guarded('/a', { methods: ['PUT'] })]
+  assert.equal(way(routes, '/a;b', 'PUT'), 'guards /a')
+  assert.equal(way(routes, '/a;b', 'DELETE'), 'passes /a;b')
+  for (const method of ['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']) for (const other of ['POST', 'PATCH']) assert.equal(way([defaulted('/a')], '/a', method, 'h', [other]), 'guards /a', `${method} ${other}`)
+  for (const other of ['GET', 'PUT', 'GARBAGE']) assert.equal(way([defaulted('/a')], '/a', 'POST', 'h', [other]), 'guards /a', other)
+  assert.equal(way([defaulted('/a')], '/a', 'PUT', 'h', ['DELETE']), 'passes /a')
+})
+
+test('a path whose guarded route names its methods says which, and no other path does', () => {
+  const routes = [guarded('/a', { methods: ['POST'] }), guarded('/a/*', { methods: ['PATCH'] }), guarded('/b', { host: 'api.example', methods: ['POST'] }), passing('/c', { methods: ['GET'] })]
+  const taken = (target: string, host = 'h') => compileRoutes(routes).match('PUT', target, host)
+  assert.deepEqual(taken('/a'), { kind: 'none', taken: ['POST', 'PATCH'] })
+  assert.deepEqual(taken('/a/1'), { kind: 'none', taken: ['PATCH'] })
+  assert.deepEqual(taken('/b', 'api.example'), { kind: 'none', taken: ['POST'] })
+  for (const target of ['/b', '/c', '/d', '*']) assert.equal('taken' in taken(target), false, target)
+})
+
+test('a preflight meets the route of the request that it announces, unless a route names OPTIONS', () => {
+  const asked = (routes: Route[], announced: string, target = '/a') => {
+    const found = compileRoutes(routes).preflight(announced, target, 'h')
+    return found.kind === 'route' ? found.route.name : found.kind
+  }
+  const routes = [guarded('/a', { methods: ['POST'] }), passing('/a', { methods: ['GET'] }), passing('/*', { methods: ['DELETE'] })]
+  assert.deepEqual(['POST', 'GET', 'DELETE', 'PUT', 'GARBAGE'].map(method => asked(routes, method)), ['guard /a', 'pass /a', 'pass /*', 'none', 'none'])
+  // As the request that follows: in every spelling of it.
+  assert.equal(asked(routes, 'POST', '/A%2f'), 'guard /a')
+  assert.equal(asked([...routes, passing('/:any', { methods: ['OPTIONS'] })], 'POST'), 'pass /:any')
+  assert.equal(asked([...routes, passing('/:any')], 'PUT'), 'pass /:any')
+  assert.equal(asked([defaulted('/a')], 'PUT'), 'guard /a')
+  assert.equal(asked(routes, 'POST', '*'), 'none')
+  assert.equal(asked(routes, 'POST', '/a/../b'), 'refused')
+})
+
 test('however many methods somebody sends, matching stays cheap', () => {
   const matcher = compileRoutes(charges)
   const started = process.cpuUsage()

@@ -1,0 +1,58 @@
+/** `cors` as it is written: its shape, what no origin can be, and its policy. */
+import { Type } from 'typebox'
+import type { Static } from 'typebox'
+import type { CorsPolicy } from '../core/cors.ts'
+import { mistake } from './problem.ts'
+import type { Mistake } from './problem.ts'
+import { duration, shape } from './schema-words.ts'
+import { parseDuration } from './units.ts'
+
+export const Cors = Type.Object({
+  origins: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { minItems: 1, maxItems: 256, uniqueItems: true, description: 'Whose scripts may read them: `https://app.example`, with the port where it is not the usual one; or `*` alone, for all.' }),
+  credentials: Type.Boolean({ default: false, description: 'Whether they may be read of requests that carry cookies or other credentials of the browser\'s own. Not with `*`.' }),
+  maxAge: duration('10m', 'How long a browser remembers the answer to a preflight that the gateway itself answers.')
+}, { ...shape, description: 'What browsers may read of the gateway\'s own answers (problems, the inbox\'s 202, states of messages, issued keys) from pages of other origins. Absent: nothing is added, so that a proxy in front can do it. Upstreams answer for themselves. See docs/browsers.md.' })
+
+export type CorsFile = Static<typeof Cors>
+
+export function checkCors (cors: CorsFile | undefined): Mistake[] {
+  if (cors === undefined) return []
+  const { origins, credentials } = cors
+  const all = origins.includes('*')
+  return [
+    ...(all && credentials ? [mistake(['cors', 'credentials'], 'cannot be true with origins ["*"]: browsers refuse it, and any page could read answers to your users\' cookies; name the origins')] : []),
+    ...(all && origins.length > 1 ? [mistake(['cors', 'origins'], 'has * and others: * stands alone, and means all')] : []),
+    ...origins.flatMap((origin, index) => {
+      const wrong = origin === '*' ? null : wrongOrigin(origin)
+      return wrong === null ? [] : [mistake(['cors', 'origins', index], wrong)]
+    })
+  ]
+}
+
+const SCHEME = /^([a-z][a-z0-9+.-]*):\/\/(.*)$/i
+const HOST = /^(?:\[[0-9a-f:.]+\]|[^\s[\]:/?#@\\*,]+)(?::[0-9]{1,5})?$/i
+
+function wrongOrigin (text: string): string | null {
+  if (text === 'null') return 'cannot be null: every sandboxed page and every file has that origin'
+  if (/[\s,]/.test(text)) return 'has a space or a comma in it; each origin is an item of its own'
+  const [, scheme, rest = ''] = SCHEME.exec(text) ?? []
+  if (scheme === undefined) return 'has no scheme; write https://app.example'
+  if (rest.includes('*')) return 'has a wildcard, which browsers do not know; write each origin, or * alone'
+  if (rest.includes('@')) return 'has credentials in it; an origin is scheme, host and port'
+  if (/[/?#\\]/.test(rest)) return `has something behind the host; write ${scheme}://${rest.split(/[/?#\\]/, 1)[0] ?? ''}`
+  if (!HOST.test(rest) || !URL.canParse(text)) return 'is no origin; write https://app.example or http://localhost:3000'
+  return null
+}
+
+/** As browsers write it: lower case, the host in ASCII, the usual port left out. */
+function asSent (origin: string): string {
+  const { origin: known } = new URL(origin)
+  return known === 'null' ? origin.toLowerCase() : known
+}
+
+/** What comes in is sound. */
+export function corsOf (cors: CorsFile | undefined): CorsPolicy | null {
+  if (cors === undefined) return null
+  const { origins, credentials, maxAge } = cors
+  return { origins: origins.includes('*') ? '*' : new Set(origins.map(asSent)), credentials, maxAgeSeconds: Math.floor((parseDuration(maxAge) ?? 0) / 1000) }
+}
