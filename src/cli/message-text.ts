@@ -1,5 +1,5 @@
 /** Messages as an operator reads and names them. Never a body, never a credential, never a key that the route did not ask to keep. */
-import { maskHeader } from '../config/print.ts'
+import { maskHeader } from '../config/mask.ts'
 import { pairs } from '../core/lines.ts'
 import { MESSAGE_STATES } from '../core/message.ts'
 import type { MessageDetail, MessageState } from '../core/message.ts'
