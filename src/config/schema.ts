@@ -26,7 +26,7 @@ const Admin = Type.Object({
   host: Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address of the admin port.' }),
   port: Port(8081, 'Port of /livez, /readyz and /metrics; 0: a free one.'),
   hosts: Type.Array(Type.String({ minLength: 1 }), { default: [], description: 'Names by which the admin port may be asked, beside addresses, localhost and `host`. Any other Host gets 421, but for /livez, /readyz and /metrics.' }),
-  token: secret('Guards the operator API; never probes or metrics. At least 16 characters.', { minLength: 16 }),
+  token: secret('For the operator API, which this version does not have: it guards nothing yet, and never probes or metrics. At least 16 characters.', { minLength: 16 }),
   tokenFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the token.' })),
   readiness: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'When a store is lost after the start, /readyz says 200 with `degraded` (lenient) or 503 (strict).' })
 }, { ...shape, default: {}, description: 'The admin port. It never shadows a path of an upstream.' })
