@@ -167,6 +167,9 @@ export interface SchemaNode {
   readonly default?: unknown
   readonly const?: unknown
   readonly mask?: Mask
+  readonly writeOnly?: boolean
+  readonly minLength?: number
+  readonly maxLength?: number
   readonly enum?: readonly unknown[]
   readonly pattern?: string
   readonly properties?: Readonly<Record<string, SchemaNode>>
