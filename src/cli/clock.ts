@@ -7,6 +7,7 @@ import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, whoAndWhy } from './
 import type { Command, Terminal } from './command.ts'
 import { confirmClock, readClock } from './open-stores.ts'
 import { timeText } from './record-text.ts'
+import { counted } from './table.ts'
 
 const OPTIONS = { ...CONFIG_OPTIONS, who: { type: 'string' }, why: { type: 'string' } } as const
 
@@ -20,7 +21,7 @@ as much time has passed as anything is kept, or until somebody confirms the time
 store whose clock is behind the last time that it has seen; confirming ends that as well.
 
 Confirm when the clock is right now. What was written before the step then ends when its time says so: where the clock was
-behind before, records of that time are forgotten early, and a retry of one is executed. Waiting costs nothing but rows.
+behind before, records of that time end early, and a retry of one is executed. Waiting costs nothing but rows.
 
   --who NAME       who says so (default: the user of this system)
   --why TEXT       why
@@ -78,7 +79,7 @@ function linesOf (report: ClockReport): string[] {
     `ahead              ${aheadText(report)}`,
     ...behindText(report),
     `last sign of life  ${seenMs === null ? 'none' : timeText(seenMs)}`,
-    ...confirmed === null ? [] : [`confirmed          ${confirmations} times, last at ${timeText(confirmed.atMs)} by ${confirmed.who}: ${confirmed.why}`],
+    ...confirmed === null ? [] : [`confirmed          ${counted(confirmations, 'time')}, last at ${timeText(confirmed.atMs)} by ${confirmed.who}: ${confirmed.why}`],
     ...gateways.map(gateway => `gateway            ${gateway.instance}  ${timeText(gateway.seenMs)}  ${gateway.aheadMs > 0 ? `finds it ${spanText(gateway.aheadMs)} ahead` : 'finds it right'}`)
   ]
 }

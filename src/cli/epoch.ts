@@ -11,6 +11,7 @@ import { withPostgres } from '../store/postgres/open.ts'
 import { bumpEpochIn } from '../store/sqlite/epoch.ts'
 import { CONFIG_OPTIONS, configFor, readOptions, whoAndWhy } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
+import { counted } from './table.ts'
 
 const OPTIONS = {
   ...CONFIG_OPTIONS,
@@ -63,13 +64,13 @@ async function bump ({ stores: { postgres }, dataDir }: Config, order: EpochOrde
 
 function tell (result: EpochResult, { dryRun }: EpochOrder, { out, err }: Terminal): number {
   if (result.kind === 'live') {
-    err(`onceway: refused, nothing changed. ${result.leases} claims or workers hold leases that are not over: stop every gateway that serves from this database; the lease of one that is gone ends in ${Math.max(1, Math.ceil(result.endInMs / 1000))} s at the latest. --force does it all the same.`)
+    err(`onceway: refused, nothing changed. ${counted(result.leases, 'lease')} of claims or workers ${result.leases === 1 ? 'is' : 'are'} not over: stop every gateway that serves from this database; the lease of one that is gone ends in ${Math.max(1, Math.ceil(result.endInMs / 1000))} s at the latest. --force does it all the same.`)
     return 1
   }
   const { claimed, released, messages: { held, again } } = result
   out(dryRun ? `Epoch ${result.epoch} would begin.` : `Epoch ${result.epoch} has begun.`)
-  out(`${claimed + released} records ${dryRun ? 'would become' : 'are now'} indeterminate: ${claimed} were claimed and ${released} free when the backup was taken.`)
-  if (held + again > 0) out(`${held + again} messages were open: ${held} ${dryRun ? 'would be' : 'are'} held, ${again} ${dryRun ? 'would be' : 'are'} delivered again, each with a number of its own.`)
+  out(`${counted(claimed + released, 'record')} ${dryRun ? 'would become' : claimed + released === 1 ? 'is now' : 'are now'} indeterminate: ${claimed} claimed and ${released} released when the backup was taken.`)
+  if (held + again > 0) out(`Of ${counted(held + again, 'open message')}, ${held} ${dryRun ? 'would be' : 'are'} held, ${again} ${dryRun ? 'would be' : 'are'} delivered again, each with a number of its own.`)
   out('What it cannot know: keys that were first used after the backup have no record here, and a retry of one is executed. Your server can refuse it by Onceway-Key.')
   out('Answers that Redis holds are kept: they are of executions that happened.')
   if (!dryRun) return 0

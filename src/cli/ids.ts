@@ -14,6 +14,7 @@ import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, whoAndWhy } from './
 import type { Command, Options, Terminal } from './command.ts'
 import { secretsOf } from './open-stores.ts'
 import { timeText } from './record-text.ts'
+import { counted } from './table.ts'
 
 const OPTIONS = {
   ...CONFIG_OPTIONS,
@@ -138,7 +139,7 @@ function done (dryRun: boolean, err: Terminal['err']): number {
 const LOST = 'Nobody can find them any more. Until they end, a request that is the same as one of those is not executed: its outcome is said to be unknown, and an operator resolves or deletes the record.'
 
 function rowsText ({ records, messages, marks }: SchemeRows): string {
-  return `${records} records, ${messages} messages and ${marks} marks`
+  return `${counted(records, 'record')}, ${counted(messages, 'message')} and ${counted(marks, 'mark')}`
 }
 
 // ---------------------------------------------------------------- show

@@ -4,16 +4,18 @@
  */
 import type { MessageDetail, MessageState } from '../core/message.ts'
 import type { Config } from '../config/config.ts'
+import { storeText } from '../config/store-text.ts'
 import { parseDuration } from '../config/units.ts'
 import { StartError } from '../errors.ts'
 import type { InboxStore, MessageAudit, MessageFilter } from '../ports.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, required, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
 import type { Command, Options, Subcommand, Terminal } from './command.ts'
-import { messageJson, messageLine, messageLines, readMessageState, stateText } from './message-text.ts'
+import { MESSAGE_HEADINGS, messageCells, messageJson, messageLines, readMessageState, stateText } from './message-text.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
 import type { OpenStores } from './open-stores.ts'
 import { idsAsHex, readId } from './record-text.ts'
+import { tableLines } from './table.ts'
 
 const LIST_DEFAULT = 50
 /** One transaction; the rest with the same words again. */
@@ -33,7 +35,8 @@ const OPTIONS = {
   why: { type: 'string' }
 } as const
 
-interface Desk { readonly options: Options, readonly stores: Pick<OpenStores, 'inbox' | 'records' | 'secrets'>, readonly terminal: Terminal }
+/** `where`: the store, in words. */
+interface Desk { readonly options: Options, readonly where: string, readonly stores: Pick<OpenStores, 'inbox' | 'records' | 'secrets'>, readonly terminal: Terminal }
 
 /** What may be done to messages that nobody is delivering. */
 interface Change {
@@ -43,7 +46,7 @@ interface Change {
 }
 
 const RETRY: Change = { name: 'retry', done: 'waits again.', of: (inbox) => async (filter, audit) => inbox.retry(filter, audit) }
-const DISCARD: Change = { name: 'discard', done: 'is given up.', of: (inbox) => async (filter, audit) => inbox.discard(filter, audit) }
+const DISCARD: Change = { name: 'discard', done: 'is discarded.', of: (inbox) => async (filter, audit) => inbox.discard(filter, audit) }
 /** Of those that can be changed at all. */
 const OPEN_STATES: readonly MessageState[] = ['waiting', 'held', 'dead']
 
@@ -99,9 +102,10 @@ export function inboxWith (open: (config: Config) => Promise<Desk['stores'] & Pi
       if (subcommand === undefined) throw new StartError(`Say what to do: ${Object.keys(SUBCOMMANDS).join(', ')}.`, 2)
       const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
       onlyTaken(options, subcommand.takes, `inbox ${name}`)
-      const stores = await open(configFor(options, terminal.env))
+      const config = configFor(options, terminal.env)
+      const stores = await open(config)
       try {
-        return await subcommand.run({ options, stores, terminal })
+        return await subcommand.run({ options, where: storeText(config), stores, terminal })
       } finally {
         await stores.close()
       }
@@ -112,11 +116,12 @@ export function inboxWith (open: (config: Config) => Promise<Desk['stores'] & Pi
 export const inbox: Command = inboxWith(openStores)
 
 async function listMessages (desk: Desk): Promise<number> {
-  const { options, stores, terminal } = desk
+  const { options, where, stores, terminal } = desk
   const filter = await filterOf(desk, LIST_DEFAULT)
   const found = await stores.inbox.list(filter)
-  found.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : messageLine(message)) })
-  if (found.length === 0) terminal.err('No messages.')
+  if (options.values.json === true) found.forEach((message) => { terminal.out(messageJson(message)) })
+  else if (found.length > 0) tableLines(`Messages in ${where}, the oldest first:`, MESSAGE_HEADINGS, found.map(messageCells)).forEach(terminal.out)
+  if (found.length === 0) terminal.err(`No such messages in ${where}.`)
   tellWhereCutOff(terminal, found.length, filter)
   return 0
 }
@@ -125,7 +130,7 @@ async function showMessage (desk: Desk): Promise<number> {
   const message = await find(desk)
   const { options, terminal } = desk
   if (options.values.json === true) terminal.out(messageJson(message))
-  else messageLines(message).forEach(terminal.out)
+  else messageLines(message, desk.where).forEach(terminal.out)
   return 0
 }
 
@@ -134,7 +139,7 @@ async function changeMessages (desk: Desk, change: Change): Promise<number> {
 }
 
 async function changeOne (desk: Desk, { name, done, of }: Change): Promise<number> {
-  const { options, stores: { inbox }, terminal } = desk
+  const { options, where, stores: { inbox }, terminal } = desk
   const stray = FILTER.find((option) => textOption(options, option) !== undefined)
   if (stray !== undefined || options.positionals.length === 0) throw new StartError(`Say which message: its id, as \`inbox list\` prints it; or --all with a filter, to ${name} all that it finds.`, 2)
   const audit = whoAndWhy(options)
@@ -142,11 +147,11 @@ async function changeOne (desk: Desk, { name, done, of }: Change): Promise<numbe
   const [after] = await of(inbox)({ id: before.id, limit: 1 }, audit)
   if (after === undefined) {
     const [now] = await inbox.list({ id: before.id, limit: 1 })
-    terminal.err(`onceway: refused, nothing changed. ${now === undefined ? 'There is no such message any more.' : `It stands so: ${stateText(now)}.`}`)
+    terminal.err(`onceway: refused, nothing changed. ${now === undefined ? `There is no such message any more in ${where}.` : `Only a message that is ${OPEN_STATES.join(', ').replace(/, (?=\w+$)/, ' or ')} can be changed. Now: ${stateText(now)}.`}`)
     return 1
   }
   if (options.values.json === true) terminal.out(messageJson(after))
-  else terminal.out(`${after.id.toString('base64url')} ${done} Was: ${stateText(before)}. Is: ${stateText(after)}.`)
+  else terminal.out(`${after.id.toString('base64url')} ${done} Before: ${stateText(before)}. Now: ${stateText(after)}.`)
   return 0
 }
 
@@ -159,7 +164,7 @@ async function changeAll (desk: Desk, { name, done, of }: Change): Promise<numbe
   const filter = await filterOf(desk, BULK_DEFAULT)
   const changed = await of(inbox)(filter, whoAndWhy(options))
   changed.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`) })
-  if (changed.length === 0) terminal.err('No messages.')
+  if (changed.length === 0) terminal.err(`No such messages in ${desk.where}.`)
   tellWhereCutOff(terminal, changed.length, filter, state === 'waiting' && name === 'retry' ? WIDER : 'the same command')
   return 0
 }
@@ -181,10 +186,10 @@ function readAge (text: string): number {
   return ms
 }
 
-async function find ({ options, stores: { inbox } }: Desk): Promise<MessageDetail> {
+async function find ({ options, where, stores: { inbox } }: Desk): Promise<MessageDetail> {
   const [text] = options.positionals
   if (text === undefined) throw new StartError('Say which message: its id, as `inbox list` prints it.', 2)
   const [message] = await inbox.list({ id: readId(text, 'message'), limit: 1 })
-  if (message === undefined) throw new StartError(`There is no message ${text}.`)
+  if (message === undefined) throw new StartError(`There is no message ${text} in ${where}.`)
   return message
 }

@@ -1,5 +1,5 @@
 /** Messages as an operator reads and names them. Never a body, never a credential, never a key that the route did not ask to keep. */
-import { maskHeader } from '../config/print.ts'
+import { maskHeader } from '../config/mask.ts'
 import { pairs } from '../core/lines.ts'
 import { MESSAGE_STATES } from '../core/message.ts'
 import type { MessageDetail, MessageState } from '../core/message.ts'
@@ -12,17 +12,18 @@ export function readMessageState (text: string): MessageState {
   return state
 }
 
+export const MESSAGE_HEADINGS = ['ID', 'STATE', 'ATTEMPT', 'RECEIVED', 'ROUTE', 'REQUEST', 'LAST RESULT'] as const
+
 /** One line a message. */
-export function messageLine (message: MessageDetail): string {
-  const { about } = message
-  const came = message.error ?? (message.status === null ? '' : `HTTP_${message.status}`)
-  return `${message.id.toString('base64url')}  ${message.state.padEnd(10)}  ${String(message.attempt).padStart(3)}  ${timeText(message.receivedAtMs)}  ${about.route}  ${about.method} ${about.path}${came === '' ? '' : `  ${came}`}`
+export function messageCells ({ id, state, attempt, receivedAtMs, about, error, status }: MessageDetail): string[] {
+  return [id.toString('base64url'), state, String(attempt), timeText(receivedAtMs), about.route, `${about.method} ${about.path}`, error ?? (status === null ? '' : `HTTP_${status}`)]
 }
 
 /** Everything that is known of one message, a member a line, in the order in which one asks. */
-export function messageLines (message: MessageDetail): string[] {
+export function messageLines (message: MessageDetail, store: string): string[] {
   const { about, answer } = message
   const members: Array<[name: string, value: string | number | null]> = [
+    ['store', store],
     ['id', message.id.toString('base64url')],
     ['state', message.state],
     ['error', message.error],

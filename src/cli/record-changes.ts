@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { encodeHeaders } from '../core/codec.ts'
 import { answerHeaders } from '../core/headers.ts'
-import type { RecordDetail, Token } from '../core/record.ts'
+import type { RecordDetail, Row, Token } from '../core/record.ts'
+import { storeText } from '../config/store-text.ts'
 import { parseDuration } from '../config/units.ts'
 import { StartError } from '../errors.ts'
 import type { AuditEntry, LockStore, OperatorResult, Resolution } from '../ports.ts'
@@ -60,7 +61,7 @@ export async function releaseRecord (desk: Desk, record: RecordDetail): Promise<
 export async function deleteRecord (desk: Desk, record: RecordDetail): Promise<number> {
   const { options, stores: { records, locks, aheadMs }, terminal } = desk
   const result = await records.expire(tokenOf(options, record), auditOf(options, 'delete'))
-  const exitCode = tell(desk, record, result, `Deleted: forgotten ${aheadMs > 0 ? 'when the time of the store is believed again (onceway clock)' : `in ${2 * record.leaseMs} ms at the latest`}.`)
+  const exitCode = tell(desk, record, result, `Deleted: the record ends ${aheadMs > 0 ? 'when the time of the store is believed again (onceway clock)' : `in ${2 * record.leaseMs} ms at the latest`}.`)
   if (exitCode !== 0 || locks.name === 'none') return exitCode
   const told = await forget(locks, record.id)
   terminal.out(`Waiting one lease (${record.leaseMs} ms) to clear Redis once more.`)
@@ -77,17 +78,33 @@ async function forget (locks: LockStore, id: Buffer): Promise<boolean> {
   return locks.forget(id)
 }
 
-function tell ({ terminal }: Desk, record: RecordDetail, result: OperatorResult, done: string): number {
+function tell ({ options, config, terminal }: Desk, record: RecordDetail, result: OperatorResult, done: string): number {
   const id = record.id.toString('base64url')
   if (result.kind === 'done') {
-    terminal.out(`${id}: ${done}`)
-    terminal.out(`Was: ${rowText(record)}. Is: ${rowText(result.row)}.`)
+    terminal.out(`${id} in ${storeText(config)}: ${done}`)
+    terminal.out(`Before: ${rowText(record)}. Now: ${rowText(result.row)}.`)
     return 0
   }
   const { row, quarantineLeftMs } = result
-  terminal.err(`onceway: refused, nothing changed. ${row === null ? 'There is no such record any more.' : `It stands so: ${rowText(row)}.`}`)
-  if (quarantineLeftMs !== null && quarantineLeftMs > 0) terminal.err(`The first sending may still be on its way; it can be released in ${Math.ceil(quarantineLeftMs / 1000)} s.`)
+  const isHeld = quarantineLeftMs !== null && quarantineLeftMs > 0
+  const why = row !== null && isShown(row, tokenOf(options, record)) ? (isHeld ? '' : ` ${UNFIT[row.state]}`) : row === null ? '' : ' It has changed since it was shown: look at it again with `records show`.'
+  terminal.err(`onceway: refused, nothing changed.${why} ${row === null ? `There is no such record any more in ${storeText(config)}.` : `Now: ${rowText(row)}.`}`)
+  if (isHeld) terminal.err(`The first sending may still be on its way; it can be released in ${Math.ceil(quarantineLeftMs / 1000)} s.`)
   return 1
+}
+
+/** Why a record in this state cannot be changed as was asked. */
+const UNFIT: Readonly<Record<Row['state'], string>> = {
+  claimed: 'Its request is under way: wait until it has settled.',
+  indeterminate: 'Its outcome is not known: resolve or release it first, and delete it then.',
+  completed: 'It is settled, and its outcome known: only an indeterminate record is resolved or released.',
+  consumed: 'It is settled, and its outcome known: only an indeterminate record is resolved or released.',
+  released: 'It is released already: only an indeterminate record is resolved or released.',
+  undecodable: 'This build cannot read it: use the release that wrote it.'
+}
+
+function isShown ({ owner, attempt }: Row, token: Token): boolean {
+  return owner.equals(token.owner) && attempt === token.attempt
 }
 
 function tokenOf (options: Options, { id }: RecordDetail): Token {

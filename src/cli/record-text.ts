@@ -34,17 +34,18 @@ export function ownerText (owner: Buffer): string {
   return owner.toString('hex')
 }
 
+export const RECORD_HEADINGS = ['ID', 'STATE', 'ATTEMPT', 'CLAIMED', 'ROUTE', 'REQUEST', 'UNKNOWN BECAUSE'] as const
+
 /** One line a record. */
-export function recordLine (record: RecordDetail): string {
-  const { about, reason } = record
-  const unknown = reason === null ? '' : `  ${reason.stage}/${reason.code}`
-  return `${record.id.toString('base64url')}  ${record.state.padEnd(13)}  ${String(record.attempt).padStart(2)}  ${timeText(record.claimedAtMs)}  ${about.route}  ${about.method} ${about.path}${unknown}`
+export function recordCells ({ id, state, attempt, claimedAtMs, about, reason }: RecordDetail): string[] {
+  return [id.toString('base64url'), state, String(attempt), timeText(claimedAtMs), about.route, `${about.method} ${about.path}`, reason === null ? '' : `${reason.stage}/${reason.code}`]
 }
 
 /** Everything that is known of one record, a member a line, in the order in which one asks. */
-export function recordLines (record: RecordDetail): string[] {
+export function recordLines (record: RecordDetail, store: string): string[] {
   const { about, reason } = record
   const members: Array<[name: string, value: string | number | null]> = [
+    ['store', store],
     ['id', record.id.toString('base64url')],
     ['state', record.state],
     ['owner', ownerText(record.owner)],

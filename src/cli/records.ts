@@ -4,6 +4,7 @@
  */
 import type { RecordDetail } from '../core/record.ts'
 import type { Config } from '../config/config.ts'
+import { storeText } from '../config/store-text.ts'
 import { StartError } from '../errors.ts'
 import type { RecordFilter } from '../ports.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, tellWhereCutOff, textOption, wholeNumber } from './command.ts'
@@ -11,8 +12,10 @@ import type { Command, Options, Subcommand, Terminal } from './command.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
 import type { OpenStores } from './open-stores.ts'
+import { showAudit } from './record-audit.ts'
 import { deleteRecord, releaseRecord, resolveRecord } from './record-changes.ts'
-import { idsAsHex, readId, readState, recordJson, recordLine, recordLines } from './record-text.ts'
+import { idsAsHex, readId, readState, recordCells, recordJson, recordLines, RECORD_HEADINGS } from './record-text.ts'
+import { tableLines } from './table.ts'
 
 const LIMIT_DEFAULT = 50
 /** A terminal is no export: more than this is asked for with a narrower filter. */
@@ -46,6 +49,7 @@ const SUBCOMMANDS: Readonly<Record<string, Subcommand<Desk>>> = {
   show: { run: showRecord, takes: ['json'] },
   resolve: { run: async (desk) => resolveRecord(desk, await find(desk)), takes: [...CHANGE, 'status', 'header', 'body-file', 'consumed', 'retention'] },
   release: { run: async (desk) => releaseRecord(desk, await find(desk)), takes: [...CHANGE, 'retention'] },
+  audit: { run: async (desk) => showAudit(desk, { standard: LIMIT_DEFAULT, max: LIMIT_MAX }), takes: ['limit', 'json'] },
   delete: { run: async (desk) => deleteRecord(desk, await find(desk)), takes: CHANGE }
 }
 
@@ -56,6 +60,7 @@ export const records: Command = {
        onceway records resolve ID --owner O --attempt N --status S --consumed --why TEXT
        onceway records release ID --owner O --attempt N --why TEXT
        onceway records delete ID --owner O --attempt N --why TEXT
+       onceway records audit [ID] [--limit N] [--json]
 
 Looks into the configured stores, beside running gateways. resolve, release and delete change a record only if it still
 has the owner and attempt that show printed, and leave an audit row: who, when, why.
@@ -64,12 +69,13 @@ has the owner and attempt that show printed, and leave an audit row: who, when, 
   show     everything known of one record (never its body)
   resolve  the outcome of an indeterminate record is known after all: retries get this answer (--consumed: only its status)
   release  an indeterminate record was not processed: its key may run again. Refused until the first sending is certainly over
-  delete   a settled record is forgotten, two leases from now; the command waits one lease to clear Redis
+  delete   a settled record ends two leases from now, and its key may run again; the command waits one lease to clear Redis
+  audit    who resolved, released or deleted which record, when and why: the newest first, of one record or of all
 
   --key K          only records of this key             --route R        only records of this route
   --state S        claimed, completed, consumed, released or indeterminate
-  --limit N        at most N records (default: ${LIMIT_DEFAULT})     --json           a JSON object a line
-  --retention T    how long a resolved or released record is remembered (default: the route's, else 24h)
+  --limit N        at most N rows (default: ${LIMIT_DEFAULT})     --json           a JSON object a line
+  --retention T    how long a resolved or released record is kept (default: the route's, else 24h)
   --who NAME       who did it (default: the user of this system)
   --why TEXT       why
   --config FILE    the gateway's file                   --data-dir DIR   where its embedded store is
@@ -101,8 +107,9 @@ async function listRecords (desk: Desk): Promise<number> {
   const { options, stores, terminal } = desk
   const filter = await filterOf(desk)
   const found = await stores.records.list(filter)
-  found.forEach((record) => { terminal.out(options.values.json === true ? recordJson(record) : recordLine(record)) })
-  if (found.length === 0) terminal.err('No records.')
+  if (options.values.json === true) found.forEach((record) => { terminal.out(recordJson(record)) })
+  else if (found.length > 0) tableLines(`Records in ${storeText(desk.config)}, the newest first:`, RECORD_HEADINGS, found.map(recordCells)).forEach(terminal.out)
+  if (found.length === 0) terminal.err(`No such records in ${storeText(desk.config)}.`)
   tellWhereCutOff(terminal, found.length, filter)
   return 0
 }
@@ -121,14 +128,14 @@ async function showRecord (desk: Desk): Promise<number> {
   const record = await find(desk)
   const { options, terminal } = desk
   if (options.values.json === true) terminal.out(recordJson(record))
-  else recordLines(record).forEach(terminal.out)
+  else recordLines(record, storeText(desk.config)).forEach(terminal.out)
   return 0
 }
 
-async function find ({ options, stores }: Desk): Promise<RecordDetail> {
+async function find ({ options, stores, config }: Desk): Promise<RecordDetail> {
   const [text] = options.positionals
   if (text === undefined) throw new StartError('Say which record: its id, as `records list` prints it.', 2)
   const [record] = await stores.records.list({ id: readId(text), limit: 1 })
-  if (record === undefined) throw new StartError(`There is no record ${text}.`)
+  if (record === undefined) throw new StartError(`There is no record ${text} in ${storeText(config)}.`)
   return record
 }

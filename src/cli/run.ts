@@ -7,6 +7,7 @@ import type { Command, Terminal } from './command.ts'
 const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<Command> }>> = {
   serve: { summary: 'run the gateway', load: async () => (await import('./serve.ts')).serve },
   check: { summary: 'check a configuration and tell every mistake', load: async () => (await import('./check.ts')).checkCommand },
+  schema: { summary: 'print the JSON Schema of the configuration, for editors', load: async () => (await import('./schema.ts')).schema },
   migrate: { summary: 'prepare the database for this version', load: async () => (await import('./migrate.ts')).migrate },
   demo: { summary: 'watch it work: a gateway, a toy upstream and a client that retries', load: async () => (await import('./demo.ts')).demo },
   records: { summary: 'list, show, resolve, release or delete records', load: async () => (await import('./records.ts')).records },

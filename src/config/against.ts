@@ -9,6 +9,7 @@ import { keySourceText } from '../core/key-sources.ts'
 import type { GuardedRoute, Route } from '../core/policy.ts'
 import { hides, overlap } from '../routing/match.ts'
 import type { Config } from './config.ts'
+import { storeText } from './store-text.ts'
 
 /** One sentence for each set of records that retries would no longer find; empty: none. */
 export function orphans (old: Config, now: Config): string[] {
@@ -20,19 +21,12 @@ function guarded (routes: readonly Route[]): GuardedRoute[] {
 }
 
 function movedStore (old: Config, now: Config): string[] {
-  const [from, to] = [storeOf(old), storeOf(now)]
+  const [from, to] = [storeText(old), storeText(now)]
   return from === to ? [] : [`All records stay behind: they are in ${from}, and this configuration looks in ${to}. ${DIVIDED}`]
 }
 
 /** One key is looked for in two places, and no record keeps the one from executing what the other has. */
 const DIVIDED = 'While gateways of both run, one key can be executed by each of them, and by one that reloads under a request: stop all that run the old one before the first that runs the new one starts.'
-
-/** Which database, without credentials: a new password does not move anything. */
-function storeOf ({ stores: { postgres }, dataDir }: Config): string {
-  if (postgres === null) return `the embedded store under ${dataDir}`
-  const { host, pathname } = new URL(postgres.url)
-  return `Postgres ${host}${pathname}, schema ${postgres.schema}`
-}
 
 function changed (old: GuardedRoute, before: readonly Route[], routes: readonly Route[]): string[] {
   const now = guarded(routes).find(({ name }) => name === old.name)

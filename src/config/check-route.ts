@@ -6,6 +6,7 @@ import { headersRead } from '../core/key-sources.ts'
 import type { KeySource } from '../core/key-sources.ts'
 import type { RouteMatch, ScopePolicy } from '../core/policy.ts'
 import { CLOCKS_APART_MS } from '../core/repeatability.ts'
+import { masked } from './mask.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { checkDrop } from './drop.ts'
@@ -96,10 +97,12 @@ export function checkJwt ({ scope, jwt }: Pick<IdempotencyFile, 'scope' | 'jwt'>
 
 function wrongJwks (jwks: string, base: string): string[] {
   if (isUrl(jwks)) return URL.canParse(jwks) ? [] : ['is no URL']
-  const file = resolve(base, jwks)
+  const path = resolve(base, jwks)
+  // A URL that is mistyped is the name of a file, with a password in it.
+  const file = masked(jwks, 'url') === jwks ? path : 'the file'
   try {
-    accessSync(file, constants.R_OK)
-    const set = JSON.parse(readFileSync(file, 'utf8')) as { keys?: unknown } | null
+    accessSync(path, constants.R_OK)
+    const set = JSON.parse(readFileSync(path, 'utf8')) as { keys?: unknown } | null
     return Array.isArray(set?.keys) ? [] : [`${file} is no JWK set: it has no list of keys`]
   } catch (error) {
     return [error instanceof SyntaxError ? `${file} is no JSON` : `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`]

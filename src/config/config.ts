@@ -49,7 +49,7 @@ export interface AdminConfig {
   readonly port: number
   /** Names by which it may be asked, beside addresses and localhost. */
   readonly hosts: readonly string[]
-  /** Guards the operator API, never probes or metrics. */
+  /** For the operator API, which is not there yet; never for probes or metrics. */
   readonly token: string | null
   /** strict: a lost store makes /readyz answer 503. lenient: 200 with `degraded`, because pass-through needs no store. */
   readonly readiness: 'lenient' | 'strict'

@@ -13,7 +13,7 @@ import { interpolate } from './interpolate.ts'
 import { takeLater } from './later.ts'
 import { configOf, spreadProfiles } from './policy.ts'
 import { spreadPresets } from './presets.ts'
-import { ConfigInvalid, pathText } from './problem.ts'
+import { ConfigInvalid, pathText, shownPath } from './problem.ts'
 import type { ConfigProblem, Mistake } from './problem.ts'
 import { rangeMistakes } from './ranges.ts'
 import { readSecretFiles } from './secret-files.ts'
@@ -123,7 +123,7 @@ function placed (mistakes: readonly Mistake[], source: Source, origins: Origins)
     if (problems.has(text)) continue
     const origin = origins.get(text)
     const place = origin === undefined ? source.locate(path, at) : null
-    problems.set(text, { file: origin ?? source.file, line: place?.line ?? null, column: place?.column ?? null, path: text, message })
+    problems.set(text, { file: origin ?? source.file, line: place?.line ?? null, column: place?.column ?? null, path: shownPath(path), message })
   }
   return [...problems.values()].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
 }

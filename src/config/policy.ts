@@ -55,8 +55,13 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     cors: corsOf(file.cors),
     upstreams,
     routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base })),
-    remarks: verifyRemarks(file.routes)
+    remarks: [...adminRemarks(file), ...verifyRemarks(file.routes)]
   }
+}
+
+/** Whoever sets a token believes that something is guarded by it. */
+function adminRemarks ({ admin: { token } }: ConfigFile): string[] {
+  return token === undefined ? [] : ['admin.token guards nothing in this version, which has no operator API: whoever reaches the admin port can read /livez, /readyz and /metrics without it. Keep that port to yourself.']
 }
 
 /**

@@ -41,6 +41,23 @@ export function pathText (path: Path): string {
   return path.map((part, index) => typeof part === 'number' ? `[${part}]` : `${index === 0 ? '' : '.'}${part}`).join('')
 }
 
+/** Longer is told by its beginning. */
+const SHOWN_MAX = 60
+// eslint-disable-next-line no-control-regex -- these are what is escaped, and marks that turn the order of a line around
+const NOT_PRINTED = /[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ue000-\ue07f]/g
+
+/** As a terminal may have it: cut, and with every control character escaped. */
+export function printable (text: string): string {
+  const shown = Array.from(text)
+  const escaped = shown.slice(0, SHOWN_MAX).join('').replace(NOT_PRINTED, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return shown.length > SHOWN_MAX ? `${escaped}…` : escaped
+}
+
+/** As {@link pathText}. What stands behind a colon in a name is a value whose space was forgotten (`{token:abc}`), and may be a secret. */
+export function shownPath (path: Path): string {
+  return pathText(path.map((part) => typeof part === 'number' ? part : printable(part.replace(/(?<=.:).+$/s, '…'))))
+}
+
 /** `onceway.yaml:12:9: routes[0].idempotency.lease: …`, as compilers write it, so that editors can jump there. */
 export function problemLine ({ file, line, column, path, message }: ConfigProblem): string {
   const place = line === null ? file : `${file}:${line}:${column ?? 1}`

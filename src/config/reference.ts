@@ -7,9 +7,44 @@ import type { SchemaNode } from './schema.ts'
 import { patternChild } from './schema-walk.ts'
 import { isTree, valueAt } from './tree.ts'
 
-/** The JSON Schema (2020-12) of a configuration file. */
+/** A name, and no address that an editor would fetch. */
+const SCHEMA_ID = 'urn:onceway:configuration:1'
+/** What interpolate.ts replaces, anywhere in a text: `"${PORT:-8080}"`, `"${DELAY}s"`. */
+const REFERENCE = { type: 'string', pattern: '\\$\\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\\}', description: 'A text with ${NAME} or ${NAME:-default}, replaced from the environment.' } as const // eslint-disable-line no-template-curly-in-string -- the file's
+const TO_REFERENCE = { $ref: '#/$defs/reference' } as SchemaNode
+
+/** The JSON Schema (2020-12) of a configuration file as it is written: every scalar may be a reference to the environment. */
 export function schemaText (): string {
-  return `${JSON.stringify({ $schema: 'https://json-schema.org/draft/2020-12/schema', ...fileSchema() }, null, 2)}\n`
+  return `${JSON.stringify({ $schema: 'https://json-schema.org/draft/2020-12/schema', $id: SCHEMA_ID, ...written(fileSchema()), $defs: { reference: REFERENCE } }, null, 2)}\n`
+}
+
+function written ({ mask, ...node }: SchemaNode): SchemaNode {
+  const each = (nodes: Readonly<Record<string, SchemaNode>>): Record<string, SchemaNode> => Object.fromEntries(Object.entries(nodes).map(([name, child]) => [name, written(child)]))
+  if (!isContainerNode(node)) return mask === 'value' ? { ...withReference(node), writeOnly: true } : withReference(node)
+  return {
+    ...node,
+    ...(node.properties && { properties: each(node.properties) }),
+    ...(node.patternProperties && { patternProperties: each(node.patternProperties) }),
+    ...(node.items && { items: written(node.items) }),
+    ...(node.anyOf && { anyOf: [...node.anyOf.map((branch) => isContainerNode(branch) ? written(branch) : branch), ...(node.anyOf.some(refusesReference) ? [TO_REFERENCE] : [])] })
+  }
+}
+
+function isContainerNode ({ type, anyOf }: SchemaNode): boolean {
+  return type === 'object' || type === 'array' || anyOf !== undefined
+}
+
+/** A scalar that is more than any text. */
+function refusesReference (node: SchemaNode): boolean {
+  const isAnyText = node.type === 'string' && node.const === undefined && node.enum === undefined && node.pattern === undefined && node.maxLength === undefined && (node.minLength ?? 0) <= 1
+  return !isContainerNode(node) && !isAnyText
+}
+
+/** The words for people stay outside, where editors look for them. */
+function withReference (node: SchemaNode): SchemaNode {
+  if (!refusesReference(node)) return node
+  const { description, default: value, ...rest } = node
+  return { ...(description !== undefined && { description }), ...(value !== undefined && { default: value }), anyOf: [rest, TO_REFERENCE] }
 }
 
 /** docs/configuration.md: the head, the example, then one table for each part of the file. */

@@ -7,11 +7,11 @@ import type { Static } from 'typebox'
 import { Drop } from './drop.ts'
 import { Inbox } from './schema-inbox.ts'
 import { Verify } from './schema-verify.ts'
-import { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
+import { TOKEN_PATTERN, duration, headerFields, shape, size } from './schema-words.ts'
+import type { Mask } from './schema-words.ts'
 import { isTree } from './tree.ts'
 import { DURATION_PATTERN, parseDuration } from './units.ts'
 
-export { TOKEN_PATTERN, duration, shape, size } from './schema-words.ts'
 export type { InboxFile } from './schema-inbox.ts'
 
 /** Route and upstream names are metric labels and part of record ids: short, printable, stable. */
@@ -87,7 +87,7 @@ const OnRelease = Type.Object({
 }, { ...shape, default: {}, description: 'What a sender is told of an answer that freed the key.' })
 
 export const Jwt = Type.Object({
-  jwks: Type.String({ minLength: 1, description: 'A file (relative to this one) or an http(s) URL with the JWK set that tokens are verified with.' }),
+  jwks: Type.String({ minLength: 1, mask: 'url' satisfies Mask, description: 'A file (relative to this one) or an http(s) URL with the JWK set that tokens are verified with.' }),
   issuer: Type.Optional(Type.String({ minLength: 1, description: 'The `iss` that tokens must carry.' })),
   audience: Type.Optional(Type.String({ minLength: 1, description: 'The `aud` that tokens must carry.' }))
 }, { ...shape, description: 'How Bearer tokens are verified. Needed by `jwt:` scope parts.' })
@@ -97,8 +97,8 @@ const Statuses = (value: number[], description: string) =>
 
 const Probe = Type.Object({
   method: Type.Enum(['GET', 'HEAD'], { default: 'GET', description: 'Of the question: one that changes nothing.' }),
-  path: Type.String({ pattern: '^/[\\x21\\x22\\x24-\\x7e]*$', maxLength: 1024, description: 'Where to ask, with `{key}`, `{record}` (what the upstream got as Onceway-Key) and `{json:/pointer}` (of the request body), each percent-encoded: `/v1/charges?reference={json:/order/id}`. Kept with the record until its outcome is known.' }),
-  headers: Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192 }), { ...shape, default: {}, description: 'Header fields of the question, with the same placeholders. One without any is never kept: a credential of the gateway\'s own may stand here.' }),
+  path: Type.String({ pattern: '^/[\\x21\\x22\\x24-\\x7e]*$', maxLength: 1024, mask: 'query' satisfies Mask, description: 'Where to ask, with `{key}`, `{record}` (what the upstream got as Onceway-Key) and `{json:/pointer}` (of the request body), each percent-encoded: `/v1/charges?reference={json:/order/id}`. Kept with the record until its outcome is known.' }),
+  headers: headerFields('template', 'Header fields of the question, with the same placeholders. One without any is never kept: a credential of the gateway\'s own may stand here.'),
   timeout: duration('10s', 'How long one asking may take.'),
   found: Type.Object({
     status: Statuses([200], 'Statuses that say: it was done.'),

@@ -1,19 +1,19 @@
 /** The shape of `verify`: how the callers of a route sign. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { TOKEN_PATTERN, shape } from './schema-words.ts'
+import { TOKEN_PATTERN, secret, shape } from './schema-words.ts'
 import { DURATION_PATTERN } from './units.ts'
 
-const secret = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description }))
+const SECRET = { maxLength: 1024 }
 
 /** Said here too: in a union no validator fills defaults in. */
 export const HMAC_DEFAULTS = { algorithm: 'sha256', encoding: 'hex', prefix: '' } as const
 
 const MEMBERS = {
   scheme: Type.Enum(['standard-webhooks', 'stripe', 'github', 'shopify', 'hmac'], { description: 'How the sender signs. hmac: as `hmac` says.' }),
-  secret: secret('What the sender signs with, as it shows it: for standard-webhooks `whsec_` and the Base64 of 24 to 75 bytes.'),
+  secret: secret('What the sender signs with, as it shows it: for standard-webhooks `whsec_` and the Base64 of 24 to 75 bytes.', SECRET),
   secretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret.' })),
-  previousSecret: secret('The one before it, good as well while senders change from one to the other.'),
+  previousSecret: secret('The one before it, good as well while senders change from one to the other.', SECRET),
   previousSecretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the secret before it.' })),
   tolerance: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'How old a signature that has a time (standard-webhooks, stripe) may be when the request arrives here, and how far in the future; 5m if not given.' })),
   hmac: Type.Optional(Type.Object({

@@ -8,7 +8,9 @@ import { Cors } from './cors.ts'
 import { LOG_LEVELS } from './config.ts'
 import { KEY_SECRET_BYTES_MIN } from '../core/issued-keys.ts'
 import { SECRET_BYTES_MIN } from '../core/schemes.ts'
-import { Jwt, NAME_PATTERN, RouteSchema, Scope, TOKEN_PATTERN, duration, shape, size } from './schema-route.ts'
+import { Jwt, NAME_PATTERN, RouteSchema, Scope } from './schema-route.ts'
+import { TOKEN_PATTERN, duration, headerFields, secret, shape, size, url } from './schema-words.ts'
+import type { Mask } from './schema-words.ts'
 
 /** More processes than any machine has processors for; each one has its own connections to the database. */
 export const WORKERS_MAX = 256
@@ -25,13 +27,13 @@ const Admin = Type.Object({
   host: Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address of the admin port.' }),
   port: Port(8081, 'Port of /livez, /readyz and /metrics; 0: a free one.'),
   hosts: Type.Array(Type.String({ minLength: 1 }), { default: [], description: 'Names by which the admin port may be asked, beside addresses, localhost and `host`. Any other Host gets 421, but for /livez, /readyz and /metrics.' }),
-  token: Type.Optional(Type.String({ minLength: 16, description: 'Guards the operator API; never probes or metrics. At least 16 characters.' })),
+  token: secret('For the operator API, which this version does not have: it guards nothing yet, and never probes or metrics. At least 16 characters.', { minLength: 16 }),
   tokenFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the token.' })),
   readiness: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'When a store is lost after the start, /readyz says 200 with `degraded` (lenient) or 503 (strict).' })
 }, { ...shape, default: {}, description: 'The admin port. It never shadows a path of an upstream.' })
 
 const Postgres = Type.Object({
-  url: Type.Optional(Type.String({ minLength: 1, description: 'postgres://user:password@host:5432/database. Also from ONCEWAY_DATABASE_URL, else DATABASE_URL.' })),
+  url: Type.Optional(url('postgres://user:password@host:5432/database. Also from ONCEWAY_DATABASE_URL, else DATABASE_URL.')),
   urlFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the URL.' })),
   schema: Type.String({ pattern: '^[a-z_][a-z0-9_]{0,62}$', default: 'onceway', description: 'Schema of the tables; made by the first migration.' }),
   tls: Type.Optional(Type.Object({
@@ -48,29 +50,30 @@ const Text = (description: string) => Type.Optional(Type.String({ minLength: 1, 
 
 /** A function: nodes and sentinels have one each, of their own. */
 const Tls = (description: string) => Type.Optional(Type.Object({
-  ca: Text('The authority (in PEM) that has signed the servers\' certificates, instead of those that the system knows.'),
+  // People put a key beside its certificate in one file, and that file everywhere.
+  ca: secret('The authority (in PEM) that has signed the servers\' certificates, instead of those that the system knows.'),
   caFile: Text('A file that holds it.'),
-  cert: Text('Our own certificate (in PEM), where the servers ask for one.'),
+  cert: secret('Our own certificate (in PEM), where the servers ask for one.'),
   certFile: Text('A file that holds it.'),
-  key: Text('The key of our own certificate (in PEM).'),
+  key: secret('The key of our own certificate (in PEM).'),
   keyFile: Text('A file that holds it.'),
   servername: Text('The name that the servers\' certificates are checked against, instead of each one\'s host.')
 }, { ...shape, description }))
 
 const Redis = Type.Object({
-  url: Type.Optional(Type.String({ minLength: 1, description: 'redis://host:6379 or rediss://user:password@host:6380/0. Also from ONCEWAY_REDIS_URL, else REDIS_URL.' })),
+  url: Type.Optional(url('redis://host:6379 or rediss://user:password@host:6380/0. Also from ONCEWAY_REDIS_URL, else REDIS_URL.')),
   urlFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds the URL.' })),
   sentinel: Type.Optional(Type.Object({
     name: Type.String({ minLength: 1, maxLength: 256, description: 'Of the master, as the sentinels call it.' }),
-    nodes: Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: 64, description: 'All sentinels, host:port. What most of them say counts.' }),
+    nodes: Type.Array(Type.String({ minLength: 1, mask: 'url' satisfies Mask }), { minItems: 1, maxItems: 64, description: 'All sentinels, host:port. What most of them say counts.' }),
     username: Text('Who we are to the sentinels.'),
-    password: Text('The password for the sentinels.'),
+    password: secret('The password for the sentinels.'),
     passwordFile: Text('A file that holds it.'),
     tls: Tls('The sentinels speak TLS.')
   }, { ...shape, description: 'Instead of `url`: sentinels, who know which server is the master.' })),
-  cluster: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: 64, description: 'Instead of `url`: some nodes of a Redis Cluster, host:port or rediss://host:port. They know the others.' })),
+  cluster: Type.Optional(Type.Array(Type.String({ minLength: 1, mask: 'url' satisfies Mask }), { minItems: 1, maxItems: 64, description: 'Instead of `url`: some nodes of a Redis Cluster, host:port or rediss://host:port. They know the others.' })),
   username: Text('Who we are to the servers behind `sentinel` or `cluster`.'),
-  password: Text('The password for them.'),
+  password: secret('The password for them.'),
   passwordFile: Text('A file that holds it.'),
   database: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Number of the database behind `sentinel`; 0 if it is not given.' })),
   tls: Tls('The servers speak TLS; with `url`: what is special about it (rediss:// switches it on).'),
@@ -82,7 +85,7 @@ const Redis = Type.Object({
 }, { ...shape, description: 'The fast path: in-flight duplicates and copies. Used with Postgres only. Absent: claims in the database alone. Losing it costs speed, never safety.' })
 
 const Upstream = Type.Object({
-  url: Type.String({ minLength: 1, description: 'http://host:port or https://host:port, nothing behind it.' }),
+  url: url('http://host:port or https://host:port, nothing behind it.'),
   timeout: duration('5m', 'Hard limit of one execution.'),
   connectTimeout: duration('2s', 'Limit of connecting.'),
   keepAlive: duration('4s', 'How long an idle connection is kept; shorter than the upstream\'s own. 0s: every guarded request has a connection of its own, for an upstream that answers more often than it is asked.'),
@@ -92,7 +95,7 @@ const Upstream = Type.Object({
   host: Type.Enum(['upstream', 'preserve'], { default: 'upstream', description: 'The Host header: the upstream\'s own, or the client\'s. With preserve two hosts are two applications: the host is part of what a record is found by.' }),
   hops: Type.Enum(['possible', 'none'], { default: 'possible', description: 'Whether a proxy, a balancer or a platform\'s router may answer in this server\'s place. none: nothing stands between, so that each of its 503 and 408 says "not processed", and frees the key (profile api).' }),
   applicationHeader: Type.Optional(Type.String({ pattern: TOKEN_PATTERN, description: 'A response header that the application itself sets on every answer, and no hop. Only with it a 503 or 408 is the application\'s; Retry-After and a JSON body, which show it otherwise, count no more.' })),
-  requestHeaders: Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192 }), { ...shape, default: {}, description: 'Headers set on every request to this upstream.' })
+  requestHeaders: headerFields('value', 'Headers set on every request to this upstream.')
 }, { ...shape, description: 'A server behind the gateway.' })
 
 const IssuedKeys = Type.Object({
@@ -100,7 +103,7 @@ const IssuedKeys = Type.Object({
   jwt: Type.Optional(Jwt),
   secrets: Type.Array(Type.Object({
     id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,32}$', description: 'Stands in every key that it signs. Another secret has another id.' }),
-    secret: Type.Optional(Type.String({ minLength: KEY_SECRET_BYTES_MIN, maxLength: 1024, description: 'What keys are signed with: at least 32 bytes that nobody can guess (`openssl rand -base64 32`).' })),
+    secret: secret('What keys are signed with: at least 32 bytes that nobody can guess (`openssl rand -base64 32`).', { minLength: KEY_SECRET_BYTES_MIN, maxLength: 1024 }),
     secretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds it.' }))
   }, { ...shape, description: 'One secret.' }), { minItems: 1, maxItems: 16, description: 'The first signs, all verify.' }),
   lifetime: duration('12h', 'How long a key can be used after it was given out. The `retention` of routes that require issued keys is at least five minutes longer.')
@@ -110,9 +113,9 @@ export const ConfigSchema = Type.Object({
   version: Type.Literal(1, { description: 'Version of this format: 1.' }),
   dataDir: Type.String({ minLength: 1, default: './.onceway', description: 'Directory of the embedded store, relative to the working directory.' }),
   problemBaseUri: Type.String({ minLength: 1, maxLength: 512, default: 'urn:onceway:problem:', description: 'The `type` of a problem is this plus its code.' }),
-  secret: Text(`What record ids and hashes of keys and callers are keyed with, so that nobody can search a copy of the database for weak keys and credentials: at least ${SECRET_BYTES_MIN} bytes that nobody can guess (\`openssl rand -base64 32\`), the same in every gateway. Absent: with Postgres they are plain hashes; the embedded store makes a secret beside itself. It takes effect with \`onceway ids upgrade\`, or in a new database at once. See docs/identity.md.`),
+  secret: secret(`What record ids and hashes of keys and callers are keyed with, so that nobody can search a copy of the database for weak keys and credentials: at least ${SECRET_BYTES_MIN} bytes that nobody can guess (\`openssl rand -base64 32\`), the same in every gateway. Absent: with Postgres they are plain hashes; the embedded store makes a secret beside itself. It takes effect with \`onceway ids upgrade\`, or in a new database at once. See docs/identity.md.`),
   secretFile: Text('A file that holds it.'),
-  previousSecret: Text('The one before, until `onceway ids` says that nothing of it is left.'),
+  previousSecret: secret('The one before, until `onceway ids` says that nothing of it is left.'),
   previousSecretFile: Text('A file that holds it.'),
   listen: Listen,
   admin: Admin,
@@ -165,6 +168,10 @@ export interface SchemaNode {
   readonly description?: string
   readonly default?: unknown
   readonly const?: unknown
+  readonly mask?: Mask
+  readonly writeOnly?: boolean
+  readonly minLength?: number
+  readonly maxLength?: number
   readonly enum?: readonly unknown[]
   readonly pattern?: string
   readonly properties?: Readonly<Record<string, SchemaNode>>

@@ -1,7 +1,7 @@
 /** Scopes as they are written (`credential`, `header:X-Tenant`, `jwt?:sub`), read into their policies. */
 import { SHARED } from '../core/policy.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from '../core/policy.ts'
-import { TOKEN_PATTERN } from './schema-route.ts'
+import { TOKEN_PATTERN } from './schema-words.ts'
 
 type Read<T> = { readonly value: T } | { readonly wrong: string }
 

@@ -31,7 +31,7 @@ export function readSource (file: string, text: string): Source {
   })
   const problems = [...document.errors, ...document.warnings].map(({ pos, message }) => {
     const { line, col } = lines.linePos(pos[0])
-    return { file, line, column: col, path: '', message: unveil(message) }
+    return { file, line, column: col, path: '', message: withoutSource(unveil(message)) }
   })
   const locate = (path: Path, at: 'key' | 'value') => place(lines, offsetOf(document, path, at))
   if (problems.length > 0) return { file, tree: undefined, problems, locate }
@@ -40,9 +40,15 @@ export function readSource (file: string, text: string): Source {
     if (isCyclic(tree)) throw new Error('an alias stands inside what it refers to')
     return { file, tree, problems, locate }
   } catch (error) {
-    const message = error instanceof Error ? error.message : 'cannot be read'
+    const message = error instanceof Error ? withoutSource(unveil(error.message)) : 'cannot be read'
     return { file, tree: undefined, problems: [{ file, line: 1, column: 1, path: '', message }], locate }
   }
+}
+
+/** A word that the parser could not read may be a password that begins with ! or *: its messages quote it behind a colon. */
+function withoutSource (message: string): string {
+  const cut = message.replace(/(?<=\S):\s.*$/s, '').replace(/^(Verbatim tags|The .* tag has no suffix).*$/s, 'Unresolved tag')
+  return /^Unresolved (tag|alias)/.test(cut) ? `${cut}; a value that begins with ! or * stands in quotes` : cut
 }
 
 /** A tree that was never a file. */

@@ -60,6 +60,7 @@ function asMistake (error: ErrorObject, tree: unknown): Mistake {
 function unknownMember (path: Path, name: string): string {
   const schema = schemaAt(fileSchema(), path)
   if (schema !== null && patternChild(schema) !== undefined) return 'is no name that can stand here'
+  if (/.:./.test(name)) return 'is not known; write a space behind the colon'
   const near = nearest(name, Object.keys(schema?.properties ?? {}))
   return `is not known${near === null ? '' : `; did you mean ${near}?`}`
 }

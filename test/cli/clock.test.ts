@@ -47,7 +47,7 @@ test('a confirmation ends it for the process that serves, and says who and why; 
   const done = await say(['clock', 'confirm', '--who', 'ada', '--why', 'NTP was off', ...at])
   assert.deepEqual([done.exitCode, done.err], [0, ''])
   assert.match(done.out, /^Confirmed: the clock of the store is no more taken to be 60 min ahead\./)
-  assert.match((await say(['clock', ...at])).out, /ahead {14}no[^]*confirmed {10}1 times, last at \S+Z by ada: NTP was off/)
+  assert.match((await say(['clock', ...at])).out, /ahead {14}no[^]*confirmed {10}1 time, last at \S+Z by ada: NTP was off/)
   const { aheadMs, confirmations } = await beat()
   assert.deepEqual([aheadMs, confirmations], [0, 1])
 })
@@ -72,7 +72,7 @@ test('a delete says that it takes effect when the time is believed again', async
   await store.settle({ token: { id: claim.id, owner: claim.owner, attempt: 1 }, outcome: 'consumed', keepMs: HOUR_MS, status: 201, headers: null, body: null, reason: null })
   const { exitCode, out } = await say(['records', 'delete', claim.id.toString('hex'), '--owner', claim.owner.toString('hex'), '--attempt', '1', '--why', 'done anew', ...at])
   assert.equal(exitCode, 0)
-  assert.match(out, /Deleted: forgotten when the time of the store is believed again \(onceway clock\)\./)
+  assert.match(out, /Deleted: the record ends when the time of the store is believed again \(onceway clock\)\./)
 })
 
 test('it wants to know why, and what to do', async t => {

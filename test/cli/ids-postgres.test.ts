@@ -74,7 +74,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     assert.match(planned.err, /nothing was changed; add --yes/)
     assert.deepEqual((await store.schemes()).current, { number: 1, name: '1' })
     const done = await upgrade(['--yes'], env)
-    assert.deepEqual([done.exitCode, done.err, done.out], [0, '', `Ids are made by the scheme ${newName}, instead of 1.\n1 records, 1 messages and 0 marks keep their ids. They are found by them, until they end.`])
+    assert.deepEqual([done.exitCode, done.err, done.out], [0, '', `Ids are made by the scheme ${newName}, instead of 1.\n1 records, 1 message and 0 marks keep their ids. They are found by them, until they end.`])
     assert.deepEqual((await store.schemes()).current, { number: 2, name: newName })
     const [now, before] = await shown(env)
     assert.match(now ?? '', new RegExp(`^ids are made by  ${newName}, the 2\\. here, since \\S+ by ada: release 2 is everywhere$`))
@@ -119,7 +119,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     assert.equal((await upgrade(['--yes'], { ONCEWAY_SECRET: OLD })).exitCode, 0)
     const refused = await upgrade(['--yes'], { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD })
     assert.equal(refused.exitCode, 1)
-    assert.match(refused.err, /1 records, 1 messages and 0 marks of the scheme 1 are left, .*, not before \d{4}-\S+Z\.$/)
+    assert.match(refused.err, /1 record, 1 message and 0 marks of the scheme 1 are left, .*, not before \d{4}-\S+Z\.$/)
     assert.equal((await store.schemes()).current?.name, oldName)
   })
 
@@ -155,7 +155,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     assert.equal((await upgrade(['--yes'], both)).exitCode, 0)
     await keyedIn(store, 'order-1', NEW, 2)
     for (const command of ['records', 'inbox']) {
-      const list = async (env: Readonly<Record<string, string>>) => say([command, 'list', '--key', 'order-1'], { DATABASE_URL: url, ...env })
+      const list = async (env: Readonly<Record<string, string>>) => say([command, 'list', '--json', '--key', 'order-1'], { DATABASE_URL: url, ...env })
       assert.equal((await list(both)).out.split('\n').length, 2)
       const one = await list({ ONCEWAY_SECRET: NEW })
       assert.deepEqual([one.out.split('\n').length, /^Not everything is found by its key: /.test(one.err)], [1, true])
@@ -164,7 +164,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     await query(url, 'delete from onceway.records where scheme = 1; delete from onceway.messages where scheme = 1; update onceway.schemes set look_from = now() where number = 1')
     await until(async () => { await store.endEarlierScheme(); return (await store.schemes()).earlier?.isOver === true }, 'the one before to end')
     assert.match((await shown(both))[1] ?? '', new RegExp(`^before {11}${oldName}: nothing of it is left since \\S+\\.$`))
-    const alone = await say(['records', 'list', '--key', 'order-1'], { DATABASE_URL: url, ONCEWAY_SECRET: NEW })
+    const alone = await say(['records', 'list', '--json', '--key', 'order-1'], { DATABASE_URL: url, ONCEWAY_SECRET: NEW })
     assert.deepEqual([alone.out.split('\n').length, alone.err], [1, ''])
     const third = { ONCEWAY_SECRET: 'a third secret, which is the last', ONCEWAY_PREVIOUS_SECRET: NEW }
     assert.equal((await upgrade(['--yes'], third)).exitCode, 0)

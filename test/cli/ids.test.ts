@@ -51,14 +51,14 @@ test('a store of the release before is upgraded with a secret that is made besid
   await served(async store => keyedIn(store, 'order-1', null, 1))
   assert.deepEqual(await shown(), ['ids are made by  1', 'this file makes  2, 1'])
   const planned = await upgrade()
-  assert.deepEqual([planned.exitCode, planned.out.split('\n')], [1, [`Ids would be made by the scheme 2, with a secret that is made in ${secret}, instead of 1.`, '1 records, 1 messages and 0 marks would keep their ids. They are found by them, until they end.']])
+  assert.deepEqual([planned.exitCode, planned.out.split('\n')], [1, [`Ids would be made by the scheme 2, with a secret that is made in ${secret}, instead of 1.`, '1 record, 1 message and 0 marks would keep their ids. They are found by them, until they end.']])
   assert.match(planned.err, /nothing was changed; add --yes/)
   assert.deepEqual([await shown(), existsSync(secret)], [['ids are made by  1', 'this file makes  2, 1'], false])
 
   const done = await upgrade(['--yes'])
   assert.deepEqual([done.exitCode, done.err], [0, ''])
   const name = nameOfFile(secret)
-  assert.deepEqual(done.out.split('\n'), [`Ids are made by the scheme ${name}, instead of 1.`, '1 records, 1 messages and 0 marks keep their ids. They are found by them, until they end.', `Its secret has been made in ${secret}: keep a copy, and not beside the copies of the store.`])
+  assert.deepEqual(done.out.split('\n'), [`Ids are made by the scheme ${name}, instead of 1.`, '1 record, 1 message and 0 marks keep their ids. They are found by them, until they end.', `Its secret has been made in ${secret}: keep a copy, and not beside the copies of the store.`])
   assert.equal(statSync(secret).mode & 0o777, 0o600)
   assert.equal(readFileSync(secret, 'utf8').trim().length, 43)
   const [now = '', before = '', file] = await shown()
@@ -99,7 +99,7 @@ test('while anything of the scheme before is left there is no other, and it says
   assert.equal((await upgrade(['--yes'])).exitCode, 0)
   const refused = await upgrade(['--yes'], { ONCEWAY_SECRET: NEW })
   assert.equal(refused.exitCode, 1)
-  assert.match(refused.err, /^onceway: refused, nothing changed\. 1 records, 1 messages and 0 marks of the scheme 1 are left, .*wait until `onceway ids` says that nothing of it is left\.$/)
+  assert.match(refused.err, /^onceway: refused, nothing changed\. 1 record, 1 message and 0 marks of the scheme 1 are left, .*wait until `onceway ids` says that nothing of it is left\.$/)
 })
 
 test('a secret is changed with the one before it as previousSecret, and refused without: every gateway would be blocked', async t => {
@@ -125,7 +125,7 @@ test('a secret that is lost is given up before a switch or after it, and only wh
   const lost = { ONCEWAY_SECRET: NEW }
   const planned = await upgrade(['--secret-lost'], lost)
   assert.equal(planned.exitCode, 1)
-  assert.match(planned.out, /1 records, 1 messages and 0 marks would keep their ids\. Nobody can find them any more\./)
+  assert.match(planned.out, /1 record, 1 message and 0 marks would keep their ids\. Nobody can find them any more\./)
   assert.equal((await upgrade(['--yes', '--secret-lost'], lost)).exitCode, 0)
   assert.match((await shown(lost))[1] ?? '', /Its secret is lost\.$/)
   assert.match((await upgrade(['--yes', '--secret-lost'], lost)).out, /^Nothing to do/)
@@ -133,7 +133,7 @@ test('a secret that is lost is given up before a switch or after it, and only wh
   const other = storeOf(t)
   await other.served(async store => keyedIn(store, 'order-1', OLD, 1), schemeName(2, Buffer.from(OLD)))
   assert.equal((await other.upgrade(['--yes'], { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD })).exitCode, 0)
-  assert.match((await other.upgrade(['--secret-lost'], lost)).out, /^The secret of the scheme 2:\S+ would be given up\. 1 records, 1 messages and 0 marks are left of it\. Nobody can find/)
+  assert.match((await other.upgrade(['--secret-lost'], lost)).out, /^The secret of the scheme 2:\S+ would be given up\. 1 record, 1 message and 0 marks are left of it\. Nobody can find/)
   assert.doesNotMatch((await other.shown(lost))[1] ?? '', /lost/)
   assert.match((await other.upgrade(['--yes', '--secret-lost'], lost)).out, /^The secret of the scheme 2:\S+ is given up\./)
   assert.match((await other.shown(lost))[1] ?? '', /Its secret is lost\.$/)
@@ -171,7 +171,7 @@ test('records and messages are found by their key whichever scheme made its hash
   await served(async store => { await keyedIn(store, 'order-1', NEW, 2); await keyedIn(store, 'order-2', NEW, 2) })
   for (const command of ['records', 'inbox']) {
     const found = async (env: Readonly<Record<string, string>>): Promise<[number, number, string]> => {
-      const { exitCode, out, err } = await say([command, 'list', '--key', 'order-1', '--data-dir', dataDir], env)
+      const { exitCode, out, err } = await say([command, 'list', '--json', '--key', 'order-1', '--data-dir', dataDir], env)
       return [exitCode, out === '' ? 0 : out.split('\n').length, err]
     }
     assert.deepEqual(await found(both), [0, 2, ''])

@@ -62,6 +62,10 @@ describe('records in Postgres', needs('postgres', 'own redis'), () => {
     assert.equal((await store.look(token.id))?.state, 'completed')
     const [audit] = await query(url, 'select action, who, why, at <= clock_timestamp() as dated from onceway.audit')
     assert.deepEqual({ ...audit }, { action: 'resolve', who: 'ada', why: 'found in the ledger', dated: true })
+    const shown = await say(['records', 'audit', '--json'], { DATABASE_URL: url })
+    const row = JSON.parse(shown.out) as Record<string, unknown>
+    assert.deepEqual([row['action'], row['id'], row['state'], row['who'], row['why']], ['resolve', token.id.toString('base64url'), 'completed', 'ada', 'found in the ledger'])
+    assert.match((await say(['records', 'audit', 'A'.repeat(43)], { DATABASE_URL: url })).err, /^No changes by hand of this record in Postgres \S+, schema onceway\.$/)
   })
 
   test('retry of a message leaves a row that says who, when and why', async (t) => {

@@ -26,12 +26,15 @@ test('list finds records by key, route and state, newest first, and shows no bod
   const unknown = await leave(store, 'order-1', 'indeterminate')
   await leave(store, 'order-2', 'completed')
   const all = await say(['records', 'list', ...at])
-  assert.deepEqual([all.exitCode, all.out.split('\n').length], [0, 2])
+  assert.deepEqual([all.exitCode, all.out.split('\n').length], [0, 4])
+  assert.equal(all.out.split('\n')[0], `Records in the embedded store under ${at[1]}, the newest first:`)
+  const [headings = '', ...rows] = all.out.split('\n').slice(1)
+  for (const [heading, value] of [['STATE', /(indeterminate|completed) /y], ['ROUTE', /charges /y], ['REQUEST', /POST \/v1\/charges/y]] as const) for (const row of rows) { value.lastIndex = headings.indexOf(heading); assert.ok(value.test(row), `${heading}: ${row}`) }
   assert.ok(!all.out.includes('4242'))
-  assert.match((await say(['records', 'list', '--state', 'indeterminate', ...at])).out, new RegExp(`^${unknown.id.toString('base64url')}  indeterminate   1  .*charges  POST /v1/charges  during/ECONNRESET$`))
-  assert.equal((await say(['records', 'list', '--key', 'order-2', '--limit', '5', ...at])).out.split('\n').length, 1)
+  assert.match((await say(['records', 'list', '--state', 'indeterminate', ...at])).out, new RegExp(`\n${unknown.id.toString('base64url')}  indeterminate  1 .*charges  POST /v1/charges  during/ECONNRESET$`))
+  assert.equal((await say(['records', 'list', '--key', 'order-2', '--limit', '5', ...at])).out.split('\n').length, 3)
   const none = await say(['records', 'list', '--route', 'other', ...at])
-  assert.deepEqual(none, { exitCode: 0, out: '', err: 'No records.' })
+  assert.deepEqual(none, { exitCode: 0, out: '', err: `No such records in the embedded store under ${at[1]}.` })
   const { owner, state, bodyBytes } = JSON.parse((await say(['records', 'list', '--key', 'order-2', '--json', ...at])).out) as Record<string, unknown>
   assert.deepEqual([owner, state, bodyBytes], [Buffer.alloc(16, 'order-2').toString('hex'), 'completed', 15])
 })
@@ -41,7 +44,7 @@ test('list says when there may be more than it shows, and how to see it', async 
   for (const key of ['order-1', 'order-2']) await leave(store, key, 'completed')
   for (const json of [[], ['--json']]) {
     const cut = await say(['records', 'list', '--limit', '1', ...json, ...at])
-    assert.deepEqual([cut.exitCode, cut.out.split('\n').length, cut.err], [0, 1, 'As many as --limit says (1); there may be more, for a larger --limit or a narrower filter.'])
+    assert.deepEqual([cut.exitCode, cut.out.split('\n').length, cut.err], [0, json.length === 0 ? 3 : 1, 'As many as --limit says (1); there may be more, for a larger --limit or a narrower filter.'])
     assert.equal((await say(['records', 'list', '--limit', '3', ...json, ...at])).err, '')
   }
 })
@@ -71,7 +74,7 @@ test('resolve gives an indeterminate record the answer that retries get', async 
   const body = fileIn(t, 'answer.json', '{"id":1}')
   const done = await say(['records', 'resolve', ...named(token), '--status', '201', '--header', 'Content-Type: application/json', '--header', 'X-A:b', '--body-file', body, ...WHY, ...at])
   assert.deepEqual([done.exitCode, done.err], [0, ''])
-  assert.match(done.out, /Was: state indeterminate, owner .*, attempt 1\. Is: state completed, owner/)
+  assert.match(done.out, /Before: state indeterminate, owner .*, attempt 1\. Now: state completed, owner/)
   const row = await store.look(token.id)
   assert.deepEqual([row?.state, row?.status, row?.settledBy, row?.body?.toString()], ['completed', 201, 'operator', '{"id":1}'])
   assert.deepEqual(decodeHeaders(row?.headers ?? Buffer.alloc(0)), ['Content-Type', 'application/json', 'X-A', 'b'])
@@ -90,7 +93,7 @@ test('release frees an indeterminate record, and is refused while its first send
   const [early, late] = [await leave(store, 'order-1', 'indeterminate', 60_000), await leave(store, 'order-2', 'indeterminate')]
   const refused = await say(['records', 'release', ...named(early), ...WHY, ...at])
   assert.equal(refused.exitCode, 1)
-  assert.match(refused.err, /refused, nothing changed\. It stands so: state indeterminate, owner .*\nThe first sending may still be on its way; it can be released in (60|59) s\./)
+  assert.match(refused.err, /refused, nothing changed\. +Now: state indeterminate, owner .*\nThe first sending may still be on its way; it can be released in (60|59) s\./)
   assert.equal((await say(['records', 'release', ...named(late), ...WHY, ...at])).exitCode, 0)
   assert.equal((await store.look(late.id))?.state, 'released')
 })
@@ -102,7 +105,7 @@ test('a record that has gone on since it was shown is not changed', async (t) =>
   for (const stale of other) {
     const { exitCode, err } = await say(['records', 'resolve', ...named(stale), '--status', '200', ...WHY, ...at])
     assert.equal(exitCode, 1)
-    assert.match(err, new RegExp(`It stands so: state indeterminate, owner ${token.owner.toString('hex')}, attempt 1\\.`))
+    assert.match(err, new RegExp(`refused, nothing changed\\. It has changed since it was shown: look at it again with .records show.\\. Now: state indeterminate, owner ${token.owner.toString('hex')}, attempt 1\\.`))
   }
   const running = await leave(store, 'order-2', 'claimed')
   assert.equal((await say(['records', 'delete', ...named(running), ...WHY, ...at])).exitCode, 1)
@@ -114,8 +117,41 @@ test('delete lets a settled record end two leases from now', async (t) => {
   const token = await leave(store, 'order-1', 'completed')
   const { exitCode, out } = await say(['records', 'delete', ...named(token), ...WHY, ...at])
   assert.equal(exitCode, 0)
-  assert.match(out, /Deleted: forgotten in 2000 ms at the latest\./)
+  assert.match(out, /in the embedded store under \S+: Deleted: the record ends in 2000 ms at the latest\./)
   assert.ok(((await store.look(token.id))?.keepLeftMs ?? Infinity) <= 2 * LEASE_MS)
+})
+
+test('a refused change says why, and in which store', async (t) => {
+  const { store, at } = await gateway(t)
+  for (const [outcome, subcommand, why] of [
+    ['claimed', 'delete', /Its request is under way: wait until it has settled\. Now: state claimed/],
+    ['indeterminate', 'delete', /Its outcome is not known: resolve or release it first, and delete it then\. Now: state indeterminate/],
+    ['completed', 'release', /It is settled, and its outcome known: only an indeterminate record is resolved or released\. Now: state completed/],
+    ['released', 'release', /It is released already/]
+  ] as const) {
+    const token = await leave(store, `${outcome}-${subcommand}`, outcome)
+    const { exitCode, err } = await say(['records', subcommand, ...named(token), ...WHY, ...at])
+    assert.equal(exitCode, 1)
+    assert.match(err, why)
+  }
+  const gone = await say(['records', 'show', 'A'.repeat(43), ...at])
+  assert.equal(gone.err, `onceway: There is no record ${'A'.repeat(43)} in the embedded store under ${at[1]}.`)
+})
+
+test('the audit says who changed which record by hand, when and why, the newest first, of one or of all', async (t) => {
+  const { store, at } = await gateway(t)
+  assert.deepEqual(await say(['records', 'audit', ...at]), { exitCode: 0, out: '', err: `No changes by hand in the embedded store under ${at[1]}.` })
+  const [one, two] = [await leave(store, 'order-1', 'indeterminate'), await leave(store, 'order-2', 'indeterminate')]
+  await say(['records', 'resolve', ...named(one), '--status', '201', '--who', 'ada', '--why', 'found in\x1b[2J the ledger', ...at])
+  await say(['records', 'release', ...named(two), '--who', 'bob', '--why', 'not found', ...at])
+  const shown = await say(['records', 'audit', ...at])
+  assert.match(shown.out, new RegExp(`^Changes by hand in the embedded store under \\S+, the newest first:\\nAT +ACTION +RECORD +ROUTE +STATE +ATTEMPT +WHO +WHY\\n\\S+Z  release  ${two.id.toString('base64url')}  charges  released   1        bob  not found\\n\\S+Z  resolve  ${one.id.toString('base64url')}  charges  completed  1        ada  found in\\?\\[2J the ledger$`))
+  const { at: when, ...json } = JSON.parse((await say(['records', 'audit', one.id.toString('base64url'), '--json', ...at])).out) as Record<string, unknown>
+  assert.ok(Number.isFinite(Date.parse(String(when))))
+  assert.deepEqual(json, { action: 'resolve', id: one.id.toString('base64url'), owner: one.owner.toString('hex'), attempt: 1, route: 'charges', state: 'completed', who: 'ada', why: 'found in\x1b[2J the ledger' })
+  const cut = await say(['records', 'audit', '--limit', '1', '--json', ...at])
+  assert.equal(cut.out.split('\n').length, 1)
+  assert.match(cut.err, /^As many as --limit says \(1\)/)
 })
 
 test('delete clears Redis at once and again a lease later, and is exit 1 when Redis could not be told', async (t) => {

@@ -1,9 +1,13 @@
+/* eslint no-template-curly-in-string: "off" -- the configuration has variables of its own in its strings */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { Ajv } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { load } from 'js-yaml'
 import { referenceText, schemaText } from '../../src/config/reference.ts'
-import { ConfigWorld } from './world.ts'
+import { say } from '../cli/world.ts'
+import { ConfigWorld, fileWith } from './world.ts'
 
 const read = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8')
 const ENV = { DATABASE_URL: 'postgres://u:p@h/db', REDIS_URL: 'redis://h' }
@@ -16,6 +20,31 @@ test('docs/configuration.md and the JSON Schema are what the schema says; else r
 test('the example of the documentation is right', (t) => {
   const { config } = new ConfigWorld(t).load(read('scripts/configuration-example.yaml'), ENV)
   assert.deepEqual(config.routes.map(({ name, idempotency }) => [name, idempotency?.profile]), [['charges', 'api'], ['webhooks', 'relay'], ['/*', undefined]])
+})
+
+/** Every block of YAML in the documents that is a whole configuration. */
+function wholeFiles (): Array<[page: string, text: string]> {
+  const pages = ['README.md', ...readdirSync(new URL('../../docs', import.meta.url)).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]
+  return pages.flatMap(page => Array.from(read(page).matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]): [string, string] => [page, text ?? '']))
+    .filter(([, text]) => /^version: 1$/m.test(text) && /^routes:\n/m.test(text) && /^ {2}- /m.test(text))
+}
+
+test('every whole configuration in the documents is YAML for any program, and right by the JSON Schema', () => {
+  const validate = new Ajv2020({ strict: true, allErrors: true }).compile(JSON.parse(schemaText()) as object)
+  assert.ok(wholeFiles().length > 5)
+  for (const [page, text] of wholeFiles()) assert.ok(validate(load(text)), `${page}: ${JSON.stringify(validate.errors)}`)
+})
+
+test('the JSON Schema takes a reference to the environment wherever one is replaced, and in the place of no map or list', () => {
+  const validate = new Ajv2020({ strict: true }).compile(JSON.parse(schemaText()) as object)
+  const reference = (more: string): string => fileWith({ policy: '{ profile: "${P:-api}", lease: "${L}s", retryHints: "${H}", keep: { statuses: { 409: "${S}" } }, fingerprint: { of: ["${F}"] }, key: { from: ["${K}"] }, verify: { scheme: "${V}", secret: "${T}" } }', rest: `listen: { port: "\${PORT}" }\nworkers: "\${W:-auto}"\nlimits: { share: "\${SHARE}" }\nadmin: { token: "\${T}" }\n${more}` }).replace('version: 1', 'version: "${VERSION:-1}"')
+  assert.ok(validate(load(reference(''))), JSON.stringify(validate.errors))
+  for (const wrong of ['drain: "${D}"', 'trustProxies: "${D}"', 'log: { level: loud }', 'dataDir: ""', 'log: { level: "$LEVEL" }', 'log: { level: "${9}" }']) assert.ok(!validate(load(reference(wrong))), wrong)
+})
+
+test('the JSON Schema has a name of its own and no address, and `onceway schema` prints it', async () => {
+  assert.equal((JSON.parse(schemaText()) as { $id: string }).$id, 'urn:onceway:configuration:1')
+  assert.deepEqual(await say(['schema']), { exitCode: 0, out: schemaText().trimEnd(), err: '' })
 })
 
 test('an editor with the JSON Schema accepts what check accepts and refuses an unknown key', () => {

@@ -1,0 +1,13 @@
+/** Lists as an operator reads them: a title, headings, and columns that stand under each other. */
+
+/** Its lines. What stands last in a row takes what it needs. */
+export function tableLines (title: string, headings: readonly string[], rows: ReadonlyArray<readonly string[]>): string[] {
+  const widths = headings.map((heading, column) => rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), heading.length))
+  const line = (row: readonly string[]): string => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd()
+  return [title, line(headings), ...rows.map(line)]
+}
+
+/** `1 record`, `2 records`. */
+export function counted (count: number, word: string): string {
+  return `${count} ${word}${count === 1 ? '' : 's'}`
+}

@@ -1,0 +1,15 @@
+/** What somebody changed by hand at one record, as it is kept. Its rows outlive the record. */
+export interface AuditRow {
+  readonly atMs: number
+  readonly action: 'resolve' | 'release' | 'delete'
+  readonly id: Buffer
+  readonly owner: Buffer
+  readonly attempt: number
+  readonly route: string
+  /** Of the record, after the change. */
+  readonly state: string
+  readonly who: string
+  readonly why: string
+}
+
+export interface AuditFilter { readonly id?: Buffer, readonly limit: number }
