@@ -31,7 +31,7 @@ import { PeerTrust } from './http/peer.ts'
 import { createServer } from './http/server.ts'
 import type { GuardedListener } from './http/server.ts'
 import { JoseVerifier } from './identity/jwt.ts'
-import type { Meter } from './ports.ts'
+import type { CountedRoute, Meter } from './ports.ts'
 import { reload } from './reload.ts'
 import { compileRoutes } from './routing/match.ts'
 import { Stores } from './stores.ts'
@@ -164,7 +164,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   gateway.registration.become(config.routes)
   // A standby that does not acknowledge is no reason to stay down: signs of life and claims hear of the scheme too.
   if (stores.opened) await gateway.ids.look().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
-  meter.guarded(guardedNames(config))
+  meter.guarded(countedRoutes(config))
   gateway.noteLapsed(stores.lapsedAtStart)
   tellRecovered(gateway.world, stores.recoveredAtStart)
   const phase = { draining: false }
@@ -187,6 +187,8 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   meter.holds('tunnels', listener.tunnels)
   meter.holds('passing', () => passing.size)
   meter.holds('bufferedBytes', () => gateway.buffered.held)
+  meter.reaches(stores.records.name, () => stores.opened && stores.blocked === null && gateway.contact.standing())
+  if (stores.wantsRedis) meter.reaches('redis', () => stores.locks.available())
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
   const registrar = registering(gateway, saysStanding)
   const beats = heartbeat(gateway)
@@ -215,7 +217,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       tokens.forgetFiles()
       gateway.become(settingsOf(next, stores.secretsBy(next)))
       gateway.registration.become(next.routes)
-      meter.guarded(guardedNames(next))
+      meter.guarded(countedRoutes(next))
       registrar.soon()
       Object.assign(live, taken)
     },
@@ -248,8 +250,8 @@ function settingsOf (config: Config, secrets: readonly Buffer[]): Pick<World, 'l
   }
 }
 
-function guardedNames ({ routes }: Config): string[] {
-  return routes.flatMap(({ name, idempotency }) => idempotency === null ? [] : [name])
+function countedRoutes ({ routes }: Config): CountedRoute[] {
+  return routes.flatMap(({ name, idempotency }) => idempotency === null ? [] : [{ name, delivers: idempotency.inbox !== null, probes: idempotency.probe !== null, verifies: idempotency.verify !== null }])
 }
 
 /** A claim has this long where no database's own limit says otherwise (P6). */
@@ -304,5 +306,6 @@ function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch,
   if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
   if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
-  return { phase: draining ? 'draining' : stores.opened ? 'ready' : 'starting', degraded, blocked: stores.blocked ?? gateway.ids.blocked, standing: standing.last }
+  const phase = draining ? 'draining' : stores.opened ? 'ready' : 'starting'
+  return { phase, degraded, blocked: stores.blocked ?? gateway.ids.blocked, standing: standing.last, ...phase === 'starting' && stores.waiting !== null ? { waiting: stores.waiting } : {} }
 }

@@ -63,3 +63,20 @@ export class StartError extends Error {
 
 /** The store's clock says an earlier time than it has said before: whoever begins to serve by it would keep records for too short a time, or too long. */
 export class EarlierTime extends StartError {}
+
+/** The gateway's role lacks rights in the database. Somebody can grant them while the gateway waits: then it serves. */
+export class LacksRights extends StartError {}
+
+/** The gateway has not reached its database yet. Whoever opens it says why (stores.ts); nobody else needs to. */
+export class StoreNotOpened extends StoreUnavailable {
+  constructor (store: string, operation: string) {
+    super(store, operation, false, new Error('it is not opened yet'))
+  }
+}
+
+/** Why something of the network failed, in a word or a sentence for people: its code where it has one. An AggregateError (several addresses of one name) has no message. */
+export function causeOf (error: unknown): string {
+  const innermost = error instanceof StoreUnavailable && error.cause !== undefined ? error.cause : error
+  const { code, message = String(innermost) } = innermost as { readonly code?: unknown, readonly message?: string }
+  return typeof code === 'string' && /^E[A-Z_]+$/.test(code) ? code : message
+}

@@ -471,4 +471,4 @@ export interface TokenVerifier {
 
 // ---------------------------------------------------------------- what is told
 
-export type { DeliveryLine, DeliveryLog, DeliveryResult, Log, HeldKind, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'
+export type { CountedRoute, DeliveryLine, DeliveryLog, DeliveryResult, Log, HeldKind, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'

@@ -4,10 +4,11 @@
  * age) ends the start.
  */
 import type { AddressConfig, Config, RedisConfig } from './config/config.ts'
+import { Outage, retryInMs } from './core/outage.ts'
 import { newestSchemeName } from './core/schemes.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
-import { EarlierTime, StartError, StoreUnavailable } from './errors.ts'
+import { causeOf, EarlierTime, LacksRights, StartError, StoreUnavailable } from './errors.ts'
 import type { InboxStore, InboxWakes, Lapsed, Log, Meter, RecordCounts, Recovered, RecordStore, Registry } from './ports.ts'
 import { LateWakes, wakesThrough } from './store/inbox-wakes.ts'
 import { LateCounts } from './store/late-counts.ts'
@@ -26,8 +27,6 @@ import { openSqlite } from './store/sqlite/store.ts'
 import type { SqliteStore } from './store/sqlite/store.ts'
 import { refuseEarlier } from './store/time-seen.ts'
 
-/** Between two tries to reach the database at start. */
-const RETRY_MS = 1_000
 /** A renewal has a sixth of its lease (E2). */
 const RENEW_SHARE = 1 / 6
 
@@ -59,6 +58,9 @@ export class Stores {
   /** And what it was delivering. */
   recoveredAtStart: Recovered = { count: 0, held: [] }
   #refusal: string | null = null
+  #waiting: string | null = null
+  readonly #outage = new Outage()
+  #failures = 0
   #ownSecret: Buffer | null = null
   #embedded: SqliteStore | null = null
   #postgres: PostgresRecordStore | null = null
@@ -102,13 +104,18 @@ export class Stores {
     this.wantsRedis = postgres !== null && redis !== null
     this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
     this.where = whereOf(config)
+    // Until it has been found to be of use nobody asks it.
+    if (this.wantsRedis) options.meter.breaker(true)
   }
 
   /** A sentence, while nothing can be served from the store and no waiting mends it. */
   get blocked (): string | null {
     const failure = this.#embedded?.failure ?? null
-    return failure === null ? this.#refusal : `the embedded store has ended (${failure.message}): start this process again`
+    return failure === null ? this.#refusal ?? this.#connection?.lacking ?? null : `the embedded store has ended (${failure.message}): start this process again`
   }
+
+  /** A sentence, while the database has not been reached. */
+  get waiting (): string | null { return this.#waiting }
 
   get secrets (): readonly Buffer[] { return this.secretsBy(this.#config) }
 
@@ -137,21 +144,41 @@ export class Stores {
 
   async #connect (connection: PostgresConnection, first: boolean): Promise<void> {
     try {
-      const store = await connection.open()
+      const store = await this.#open(connection)
       if (this.#closing) return await store.close()
       refuseEarlier(await store.timeSeen(), connection.where)
       await this.#options.meet(store)
       this.#postgres = store
       this.#lateRegistry.become(store.registry)
       this.#become(store)
-      if (!first) this.#options.log.info({ where: connection.where }, 'database reached')
+      this.#waiting = null
+      if (this.#outage.over()) this.#options.log.info({ where: connection.where }, 'database reached')
     } catch (error) {
-      if (error instanceof StartError && first && !(error instanceof EarlierTime)) throw error
-      this.#refusal = error instanceof StartError ? error.message : null
-      this.#options.log.warn({ where: connection.where, error: error instanceof Error ? error.message : String(error) }, 'database not reached; trying again')
+      const passes = error instanceof EarlierTime || error instanceof LacksRights
+      if (error instanceof StartError && first && !passes) throw error
+      this.#note(connection.where, error)
       if (this.#closing) return
-      this.#retry = setTimeout(() => { void this.#connect(connection, false) }, RETRY_MS)
+      this.#retry = setTimeout(() => { void this.#connect(connection, false) }, retryInMs(++this.#failures, Math.random()))
     }
+  }
+
+  async #open (connection: PostgresConnection): Promise<PostgresRecordStore> {
+    const began = performance.now()
+    let ok = false
+    try {
+      const store = await connection.open()
+      ok = true
+      return store
+    } finally {
+      this.#options.meter.store('postgres', 'open', ok, performance.now() - began)
+    }
+  }
+
+  #note (where: string, error: unknown): void {
+    this.#refusal = error instanceof StartError ? error.message : null
+    const cause = this.#refusal ?? causeOf(error)
+    this.#waiting = /^E[A-Z_]+$/.test(cause) ? `${where} cannot be reached (${cause})` : `${where} cannot be used yet (${cause})`
+    if (this.#outage.isNews(cause, performance.now())) this.#options.log.warn({ where, error: cause }, 'database not reached; trying again')
   }
 
   #become (records: RecordStore & { readonly inbox: InboxStore, readonly counts: RecordCounts, readonly wakes: InboxWakes, readonly marks: DatabaseMarks }): void {

@@ -11,7 +11,7 @@ export interface Unresolved { readonly count: number, readonly oldestMs: number 
 export interface Meter {
   request: (route: string, outcome: string, ms: number) => void
   /** These routes are guarded now: what is counted of each, and worth an alert, begins at 0. */
-  guarded: (routes: readonly string[]) => void
+  guarded: (routes: readonly CountedRoute[]) => void
   keyless: (route: string) => void
   ignored: () => void
   /** A request that meets this route as some servers would read it, not as it stands. */
@@ -44,6 +44,8 @@ export interface Meter {
   /** How many deliveries a message took that is delivered, given up or held. */
   deliveryTries: (route: string, tries: number) => void
   breaker: (open: boolean) => void
+  /** This store is configured; asked whenever somebody looks: can it be used just now? */
+  reaches: (store: string, read: () => boolean) => void
   /** Which promise holds, as often as it was looked at. */
   standing: (standing: ToldStanding) => void
   /** How far the arbiter's clock is found ahead, as often as it was read; 0: it is not. */
@@ -59,6 +61,14 @@ export interface Meter {
   idled: (direction: IdleDirection) => void
   /** What is held at the moment; asked whenever somebody looks. */
   holds: (what: HeldKind, read: () => number) => void
+}
+
+/** A guarded route, and which of its counters it can come to. */
+export interface CountedRoute {
+  readonly name: string
+  readonly delivers?: boolean
+  readonly probes?: boolean
+  readonly verifies?: boolean
 }
 
 /** overtaken: settled by somebody else, or asked about again, meanwhile. unaskable: the request lacked what its question needs. */

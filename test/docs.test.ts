@@ -122,7 +122,7 @@ test('the configuration that deploy/compose.yaml mounts is one that serve takes'
 
 test('every alert of deploy/prometheus/alerts.yml asks for a series that a gateway has from its start, and is one that Prometheus takes', async t => {
   const metrics = createMetrics({ processMetrics: false })
-  metrics.guarded(['things'])
+  metrics.guarded([{ name: 'things' }])
   const series = (await metrics.expose()).text.split('\n')
   const file = join(ROOT, 'deploy/prometheus/alerts.yml')
   const { groups } = parse(readFileSync(file, 'utf8')) as { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly alert: string, readonly expr: string }> }> }

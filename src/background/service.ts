@@ -1,8 +1,10 @@
 /**
  * The one contract of everything that runs beside requests: `every` so many milliseconds one round at a time, a failed
- * round is logged and the next one comes, a backlog is worked off in a third of the time at most, `stop` waits for the
- * round under way.
+ * round is logged, once for an outage, and the next one comes, a backlog is worked off in a third of the time at most, `stop`
+ * waits for the round under way.
  */
+import { Outage } from '../core/outage.ts'
+import { StoreNotOpened } from '../errors.ts'
 import type { Cancel, Clock, Log } from '../ports.ts'
 
 export interface ServiceOptions {
@@ -23,6 +25,7 @@ export class Service {
   #again = false
   /** The next round is on its way already: asked for again and again, it would be put off again and again. */
   #comes = false
+  readonly #outage = new Outage()
 
   constructor (options: ServiceOptions) {
     this.#options = options
@@ -62,12 +65,21 @@ export class Service {
     this.#again = false
     try {
       more = await round()
+      if (this.#outage.over()) log.info({ background: name }, 'background rounds succeed again')
     } catch (error) {
-      log.warn({ background: name, error: error instanceof Error ? error.message : String(error) }, 'background round failed')
+      this.#note(error)
     }
     const tookMs = clock.monotonicMs() - began
     this.#inRound = false
     this.#arm(this.#again ? 0 : more ? Math.min(everyMs, Math.max(PAUSE_LEAST_MS, tookMs * PAUSE_SHARE)) : everyMs)
+  }
+
+  /** Whoever opens the database says why it is not opened yet. */
+  #note (error: unknown): void {
+    const { name, clock, log } = this.#options
+    const fields = { background: name, error: error instanceof Error ? error.message : String(error) }
+    if (!(error instanceof StoreNotOpened) && this.#outage.isNews(fields.error, clock.monotonicMs())) log.warn(fields, 'background round failed')
+    else log.debug(fields, 'background round failed')
   }
 }
 

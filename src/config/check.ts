@@ -5,6 +5,7 @@
 import { BlockList, isIP } from 'node:net'
 import { SECRET_BYTES_MIN } from '../core/schemes.ts'
 import { hides } from '../routing/match.ts'
+import { areAuthorities } from './certificates.ts'
 import { bodyBytesMax, checkIdempotency, routeMatch } from './check-route.ts'
 import { checkCors } from './cors.ts'
 import { checkIssuedKeys, checkOnlyIssued } from './issued-keys.ts'
@@ -115,10 +116,12 @@ function checkPostgresUrl (url: string | undefined): Mistake[] {
   return fits ? [] : [mistake(path, 'is no postgres URL; write postgres://user@host:5432/database')]
 }
 
-function checkUpstream (name: string, { url, requestHeaders }: UpstreamFile): Mistake[] {
+function checkUpstream (name: string, { url, ca, requestHeaders }: UpstreamFile): Mistake[] {
   const wrong = wrongOrigin(url)
   return [
     ...(wrong === null ? [] : [mistake(['upstreams', name, 'url'], wrong)]),
+    ...(ca === undefined || areAuthorities(ca) ? [] : [mistake(['upstreams', name, 'ca'], 'is no certificate in PEM')]),
+    ...(ca !== undefined && wrong === null && new URL(url).protocol === 'http:' ? [mistake(['upstreams', name, 'ca'], 'needs https:// in the url', 'key')] : []),
     ...Object.entries(requestHeaders ?? {}).flatMap(([header, value]) => {
       const path = ['upstreams', name, 'requestHeaders', header]
       if (PROTECTED_HEADER.test(header)) return [mistake(path, 'is set by the gateway or by HTTP itself and cannot be overridden', 'key')]

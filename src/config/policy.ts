@@ -110,6 +110,7 @@ function upstreamOf (name: string, file: UpstreamFile): UpstreamPolicy {
     idleMs: ms(file.idleTimeout),
     host: file.host,
     hops: { none: file.hops === 'none', header: file.applicationHeader?.toLowerCase() ?? null },
+    ca: file.ca ?? null,
     requestHeaders: Object.entries(file.requestHeaders)
   }
 }

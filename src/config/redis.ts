@@ -2,8 +2,8 @@
  * Where Redis is, from the file: what goes with what there, and the addresses and certificates in the program's own shape.
  * No message holds an address that was written, since it may hold a password.
  */
-import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
+import { areAuthorities, isSound } from './certificates.ts'
 import type { AddressConfig, RedisConfig, RedisTlsConfig } from './config.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
@@ -76,18 +76,9 @@ function checkTls (path: Path, tls: TlsFile | undefined): Mistake[] {
   const { ca, cert, key } = tls
   if ((cert === undefined) !== (key === undefined)) return [mistake([...path, cert === undefined ? 'key' : 'cert'], 'is one half of a certificate: cert and key go together', 'key')]
   return [
-    ...(ca === undefined || isSound(() => { createSecureContext({ ca: [new X509Certificate(ca).toString()] }) }) ? [] : [mistake([...path, 'ca'], 'is no certificate in PEM')]),
+    ...(ca === undefined || areAuthorities(ca) ? [] : [mistake([...path, 'ca'], 'is no certificate in PEM')]),
     ...(cert === undefined || key === undefined || isSound(() => { createSecureContext({ cert, key }) }) ? [] : [mistake([...path, 'cert'], 'and key are no certificate in PEM with its own key')])
   ]
-}
-
-function isSound (make: () => void): boolean {
-  try {
-    make()
-    return true
-  } catch {
-    return false
-  }
 }
 
 type Node = { readonly address: AddressConfig, readonly scheme: 'redis:' | 'rediss:' | null } | { readonly wrong: string }

@@ -95,6 +95,8 @@ const Upstream = Type.Object({
   host: Type.Enum(['upstream', 'preserve'], { default: 'upstream', description: 'The Host header: the upstream\'s own, or the client\'s. With preserve two hosts are two applications: the host is part of what a record is found by.' }),
   hops: Type.Enum(['possible', 'none'], { default: 'possible', description: 'Whether a proxy, a balancer or a platform\'s router may answer in this server\'s place. none: nothing stands between, so that each of its 503 and 408 says "not processed", and frees the key (profile api).' }),
   applicationHeader: Type.Optional(Type.String({ pattern: TOKEN_PATTERN, description: 'A response header that the application itself sets on every answer, and no hop. Only with it a 503 or 408 is the application\'s; Retry-After and a JSON body, which show it otherwise, count no more.' })),
+  ca: secret('The authority (in PEM; several one behind the other) that has signed this server\'s certificate, instead of those that Node knows. For an https:// url.'),
+  caFile: Text('A file that holds it. Read at start and with every reload.'),
   requestHeaders: headerFields('value', 'Headers set on every request to this upstream.')
 }, { ...shape, description: 'A server behind the gateway.' })
 

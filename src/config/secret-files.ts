@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
-import { removeAt, putAt, valueAt } from './tree.ts'
+import { isTree, removeAt, putAt, valueAt } from './tree.ts'
 
 /** A URL, a token, some certificates; larger is the wrong file. */
 const SECRET_BYTES_MAX = 64 * 1024
@@ -26,9 +26,10 @@ const SECRETS: readonly Path[] = [
 
 /** With those of each item of a list. */
 function secretsOf (tree: unknown): readonly Path[] {
-  const [ring, routes] = [valueAt(tree, ['issuedKeys', 'secrets']), valueAt(tree, ['routes'])]
+  const [ring, routes, upstreams] = [valueAt(tree, ['issuedKeys', 'secrets']), valueAt(tree, ['routes']), valueAt(tree, ['upstreams'])]
   return [
     ...SECRETS,
+    ...(isTree(upstreams) ? Object.keys(upstreams).map((name) => ['upstreams', name, 'ca']) : []),
     ...(Array.isArray(ring) ? ring.map((_, index) => ['issuedKeys', 'secrets', index, 'secret']) : []),
     ...(Array.isArray(routes) ? routes.flatMap((_, index) => VERIFY_BLOCKS.flatMap((block) => VERIFY_SECRETS.map((name) => ['routes', index, 'idempotency', ...block, name]))) : [])
   ]

@@ -202,6 +202,8 @@ export interface UpstreamPolicy {
   readonly idleMs: number
   readonly host: 'upstream' | 'preserve'
   readonly hops: HopsPolicy
+  /** Authorities in PEM that its certificate is checked against. null: those that Node knows. */
+  readonly ca: string | null
   readonly requestHeaders: ReadonlyArray<readonly [name: string, value: string]>
 }
 

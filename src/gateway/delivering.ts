@@ -12,6 +12,7 @@ import { endedAs } from '../core/pacing.ts'
 import type { Ended } from '../core/pacing.ts'
 import type { IdempotencyPolicy, UpstreamPolicy } from '../core/policy.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
+import { explained } from '../core/upstream-fault.ts'
 import { StoreRejected, StoreUnavailable } from '../errors.ts'
 import type { DeliveryResult, Recovered, Sending, UpstreamRequest, UpstreamResult } from '../ports.ts'
 import type { Gateway } from './gateway.ts'
@@ -36,7 +37,7 @@ export interface DeliveryEnd {
 export async function deliver (gateway: Gateway, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
   const before = fateBefore(delivery, route.idempotency.inbox)
   if (before !== null) {
-    tell(gateway, delivery, before, await settle(gateway, route, delivery, before), null)
+    tell(gateway, route, delivery, before, await settle(gateway, route, delivery, before), null)
     noteEnd({ ended: null, againInMs: null })
     return
   }
@@ -62,7 +63,7 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
     const ours = sent.kind === 'unsent' && OURS.has(sent.code)
     const fate = ours ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const : judged(gateway, route, delivery, sent, ms)
     const settled = await settle(gateway, route, delivery, fate)
-    tell(gateway, delivery, fate, settled, ours ? null : ms)
+    tell(gateway, route, delivery, fate, settled, ours ? null : ms)
     noteEnd({ ended: ours ? null : endedAs(sent, fate, clock.wallMs()), againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null })
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
@@ -173,7 +174,7 @@ export function tellRecovered ({ meter, log }: Pick<World, 'meter' | 'log'>, { c
 }
 
 /** `ms` null: it was not sent. */
-function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number | null): void {
+function tell (gateway: Gateway, { upstream }: InboxRoute, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number | null): void {
   const { meter, log, deliveryLog } = gateway.world
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
   if (result !== 'abandoned') meter.delivery(route, result, ms)
@@ -187,7 +188,8 @@ function tell (gateway: Gateway, { token, route, requestId, tries }: Delivery, f
     tries: tried,
     result,
     status: fate.kind === 'held' ? null : fate.status,
-    error: fate.kind === 'delivered' ? undefined : fate.error,
+    // The store keeps the code alone: a sender is shown it too.
+    error: fate.kind === 'delivered' ? undefined : explained(fate.error, upstream.name),
     inMs: fate.kind === 'again' ? fate.inMs : undefined,
     ms: ms === null ? undefined : Math.round(ms)
   }

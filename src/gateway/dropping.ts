@@ -8,6 +8,7 @@ import type { Sent } from '../core/drop.ts'
 import { answerHeaders } from '../core/headers.ts'
 import type { DropPolicy, IdempotencyPolicy } from '../core/policy.ts'
 import { OWNER_BYTES } from '../core/record.ts'
+import { explained } from '../core/upstream-fault.ts'
 import type { UpstreamResult } from '../ports.ts'
 import { Dropping } from './droppings.ts'
 import type { MarkVerdict } from './droppings.ts'
@@ -243,7 +244,7 @@ function outcomeOf (result: UpstreamResult, sent: Sent, as: 'flagged' | 'unprote
 }
 
 function noteUnknown (gateway: Gateway, { visit }: Dropping, sent: Sent, result: UpstreamResult): void {
-  if (result.kind === 'unsent') visit.steps.reason = result.code
+  if (result.kind === 'unsent') visit.steps.reason = explained(result.code, visit.route.upstream.name)
   if (sent !== 'unknown') return
   const [stage, code] = result.kind === 'lost' ? [result.code === 'DRAIN' ? 'drain' : 'during', result.code] : ['hop', 'HTTP']
   visit.steps.reason = `${stage}:${code}`

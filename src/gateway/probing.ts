@@ -7,6 +7,7 @@ import { encodeHeaders } from '../core/codec.ts'
 import { afterFinding, questionHeaders, readFinding, readHead, readQuestion } from '../core/probe.ts'
 import type { Finding, Question } from '../core/probe.ts'
 import type { Answer } from '../core/record.ts'
+import { explained } from '../core/upstream-fault.ts'
 import type { DueProbe, ProbeResult, Resolution, UpstreamResult } from '../ports.ts'
 import type { Gateway } from './gateway.ts'
 import type { ProbedRoute } from './world.ts'
@@ -84,7 +85,7 @@ function findingOf (route: ProbedRoute, result: UpstreamResult): Finding {
   switch (result.kind) {
     case 'answer': return readFinding(policy, keep, result.answer)
     case 'unsent':
-    case 'lost': return { kind: 'nothing', why: result.code }
+    case 'lost': return { kind: 'nothing', why: explained(result.code, route.upstream.name) }
     case 'stream': return readHead(policy, result.status, result.headers)
   }
 }

@@ -7,6 +7,7 @@ import { decodeHeaders, encodeHeaders } from '../core/codec.ts'
 import { judge } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Fingerprint, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
+import { explained } from '../core/upstream-fault.ts'
 import { StoreRejected } from '../errors.ts'
 import type { Clock, SettledAnswer, StreamedResult, UpstreamResult } from '../ports.ts'
 import { INBOX_UNREACHED } from './accepting.ts'
@@ -109,7 +110,7 @@ function planOf (gateway: Gateway, execution: Execution, result: Result): Plan {
 
 function planUnsent (execution: Execution, unsent: Extract<Result, { kind: 'unsent' }>): Plan {
   const { code } = unsent
-  execution.visit.steps.reason = code
+  execution.visit.steps.reason = explained(code, execution.visit.route.upstream.name)
   // A lease that ran out before the first byte is our trouble, not the upstream's.
   const ours = code === 'LEASE' || code === 'DRAIN' || code === INBOX_UNREACHED
   return {

@@ -17,6 +17,8 @@ export interface Readiness {
   readonly degraded: readonly string[]
   /** A sentence, when it cannot serve at all (a schema that does not fit); null: it can. */
   readonly blocked: string | null
+  /** A sentence, while it is starting and waits for something; absent: nothing is known of it. */
+  readonly waiting?: string
   /** Which promise holds. null: the database has not been asked yet. */
   readonly standing: ToldStanding | null
 }
@@ -96,10 +98,10 @@ export function readinessAnswer (readiness: Readiness, mode: AdminOptions['mode'
   return { ...phaseAnswer(readiness, mode), ...standing === null ? {} : { promise: standing.promise, reasons: standing.reasons, remarks: standing.remarks } }
 }
 
-function phaseAnswer ({ phase, degraded, blocked }: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
+function phaseAnswer ({ phase, degraded, blocked, waiting }: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
   if (phase === 'draining') return { ready: false, status: 'draining', degraded }
   if (blocked !== null) return { ready: false, status: 'blocked', degraded, reason: blocked }
-  if (phase === 'starting') return { ready: false, status: 'starting', degraded }
+  if (phase === 'starting') return { ready: false, status: 'starting', degraded, ...waiting === undefined ? {} : { reason: waiting } }
   if (degraded.length === 0) return { ready: true, status: 'ready', degraded }
   return { ready: mode === 'lenient', status: 'degraded', degraded }
 }

@@ -11,6 +11,7 @@ import type { Route } from '../core/policy.ts'
 import { codeOfRefusal, problem, retrySoon } from '../core/problems.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import type { RawHeaders } from '../core/record.ts'
+import { explained } from '../core/upstream-fault.ts'
 import type { Cancel, Passage, PassFault, PassListener, PassRequest } from '../ports.ts'
 import { hasBody, isRead } from './body.ts'
 import { mayContinue } from './connection.ts'
@@ -145,7 +146,7 @@ class Exchange implements PassListener {
     if (this.#over) return
     this.#over = true
     if (this.#response.destroyed) return
-    tellFault(this.#options, this.#id, fault)
+    tellFault(this.#options, this.#id, this.#passed.route.upstream.name, fault)
     this.#refuse(codeOf(fault))
   }
 
@@ -211,10 +212,10 @@ function holderOf ({ peers }: ServerOptions, raw: IncomingMessage): Holder {
   return { caller: null, peer: peers.peerOf(raw) }
 }
 
-export function tellFault ({ log, gateway: { world: { meter } } }: ServerOptions, requestId: string, fault: PassFault): void {
+export function tellFault ({ log, gateway: { world: { meter } } }: ServerOptions, requestId: string, upstream: string, fault: PassFault): void {
   if (fault.kind === 'no-place') meter.shed('passThrough', fault.refusal)
   if (fault.kind === 'timeout') meter.idled('upstream')
-  log.warn({ requestId, fault: fault.code, kind: fault.kind }, 'pass-through failed')
+  log.warn({ requestId, upstream, fault: explained(fault.code, upstream), kind: fault.kind }, 'pass-through failed')
 }
 
 export function codeOf (fault: PassFault): ProblemCode {

@@ -129,7 +129,7 @@ export class Tunnels {
       },
       failed: fault => {
         leave()
-        tellFault(this.#options, id, fault)
+        tellFault(this.#options, id, way.route.upstream.name, fault)
         if (response.headersSent) client.destroy()
         else endWith(client, codeOf(fault), { base, requestId: id })
       },

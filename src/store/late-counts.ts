@@ -1,6 +1,6 @@
 /** The counts before their database has been reached: as late.ts has the records. */
 import type { RecordCounts, RecordStore } from '../ports.ts'
-import { notOpened } from './late.ts'
+import { StoreNotOpened } from '../errors.ts'
 
 export class LateCounts implements RecordCounts {
   readonly #name: RecordStore['name']
@@ -18,7 +18,7 @@ export class LateCounts implements RecordCounts {
   sweep: RecordCounts['sweep'] = async limit => this.#get('counts').sweep(limit)
 
   #get (operation: string): RecordCounts {
-    if (this.#counts === null) throw notOpened(this.#name, operation)
+    if (this.#counts === null) throw new StoreNotOpened(this.#name, operation)
     return this.#counts
   }
 }

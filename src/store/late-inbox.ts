@@ -1,6 +1,6 @@
 /** The inbox before its database has been reached: as late.ts has the records. */
 import type { InboxStore, RecordStore } from '../ports.ts'
-import { notOpened } from './late.ts'
+import { StoreNotOpened } from '../errors.ts'
 
 export class LateInbox implements InboxStore {
   readonly #name: RecordStore['name']
@@ -30,7 +30,7 @@ export class LateInbox implements InboxStore {
   sweep: InboxStore['sweep'] = async limit => this.#get('sweep').sweep(limit)
 
   #get (operation: string): InboxStore {
-    if (this.#inbox === null) throw notOpened(this.#name, operation)
+    if (this.#inbox === null) throw new StoreNotOpened(this.#name, operation)
     return this.#inbox
   }
 }

@@ -1,6 +1,6 @@
 /** The registry before its database has been reached: as late.ts has the records. */
 import type { Registry } from '../ports.ts'
-import { notOpened } from './late.ts'
+import { StoreNotOpened } from '../errors.ts'
 
 export class LateRegistry implements Registry {
   readonly name: Registry['name']
@@ -20,7 +20,7 @@ export class LateRegistry implements Registry {
   withdraw: Registry['withdraw'] = async gateway => this.#registry?.withdraw(gateway)
 
   #get (operation: string): Registry {
-    if (this.#registry === null) throw notOpened(this.name, operation)
+    if (this.#registry === null) throw new StoreNotOpened(this.name, operation)
     return this.#registry
   }
 }

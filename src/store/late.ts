@@ -2,7 +2,7 @@
  * Stores that are not there yet: the gateway listens and says 503 (or passes through) until the arbiter has been reached,
  * and asks no Redis until the arbiter has named the installation (P2).
  */
-import { StoreUnavailable } from '../errors.ts'
+import { StoreNotOpened } from '../errors.ts'
 import type { LockStore, RecordStore } from '../ports.ts'
 import { NO_LOCKS } from './no-locks.ts'
 
@@ -44,14 +44,9 @@ export class LateRecords implements RecordStore {
 
   /** Not reached yet: certainly nothing was written. */
   #get (operation: string): RecordStore {
-    if (this.#store === null) throw notOpened(this.name, operation)
+    if (this.#store === null) throw new StoreNotOpened(this.name, operation)
     return this.#store
   }
-}
-
-/** The log says elsewhere what its opening waits for (stores.ts). */
-export function notOpened (store: string, operation: string): StoreUnavailable {
-  return new StoreUnavailable(store, operation, false, new Error('it is not opened yet'))
 }
 
 export class LateLocks implements LockStore {

@@ -4,10 +4,11 @@
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { Aggregator } from 'prom-client'
-import type { HeldKind, Meter } from '../ports.ts'
+import type { CountedRoute, HeldKind, Meter } from '../ports.ts'
 import { VERSION } from '../version.ts'
 import { exposition } from './aggregate.ts'
 import type { Exposition, Series, Snapshot } from './aggregate.ts'
+import { DELIVERY_RESULTS, DIRECTIONS, OPERATIONS, OUTCOMES, PROBE_RESULTS, SHED, SIGNATURE_RESULTS, STAGES, SWEPT_STATES } from './zeros.ts'
 
 /**
  * Seconds of whole requests: a replay from memory takes a tenth of a millisecond, a payment some seconds, the slowest
@@ -46,7 +47,7 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
   const registry = new Registry()
   if (processMetrics) collectDefaultMetrics({ register: registry })
   buildInfo(registry)
-  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry), ...depthMeter(registry), ...inboxMeter(registry) })
+  const { meter, count } = countedLater(metersOf(registry))
   return {
     ...meter,
     ...configMeter(registry),
@@ -60,7 +61,7 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
 /** `worker`: its number, which its successor will have too, so that the number of series is bounded. */
 export function createWorkerMetrics (worker: number): WorkerMetrics {
   const registry = new Registry()
-  const { meter, count } = countedLater({ ...requestMeter(registry), ...storeMeter(registry), ...recordMeter(registry), ...depthMeter(registry), ...inboxMeter(registry) })
+  const { meter, count } = countedLater(metersOf(registry))
   const snapshot = snapshotOf(registry, String(worker))
   return {
     ...meter,
@@ -68,6 +69,23 @@ export function createWorkerMetrics (worker: number): WorkerMetrics {
       count()
       return snapshot()
     }
+  }
+}
+
+/** What one room counts, and what it begins with for a route. */
+type Begun <Part> = Part & { readonly begin: (route: CountedRoute) => void }
+
+function metersOf (registry: Registry): Meter & { readonly readHeld: () => void } {
+  const reads: Array<() => void> = []
+  const [requests, records, inbox] = [requestMeter(registry, reads), recordMeter(registry), inboxMeter(registry)]
+  return {
+    ...requests,
+    ...storeMeter(registry, reads),
+    ...records,
+    ...depthMeter(registry),
+    ...inbox,
+    guarded: (routes) => { for (const route of routes) for (const { begin } of [requests, records, inbox]) begin(route) },
+    readHeld: () => { for (const read of reads) read() }
   }
 }
 
@@ -127,10 +145,9 @@ async function seriesOf (registry: Registry): Promise<Series> {
   return await registry.getMetricsAsJSON() as unknown as Series
 }
 
-type RequestMeter = Pick<Meter, 'request' | 'guarded' | 'keyless' | 'ignored' | 'alike' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed' | 'idled' | 'holds'>
+type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'alike' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed' | 'idled' | 'holds'>
 
-function requestMeter (registry: Registry): RequestMeter & { readonly readHeld: () => void } {
-  const reads = new Map<Gauge, () => number>()
+function requestMeter (registry: Registry, reads: Array<() => void>): Begun<RequestMeter> {
   const { counter, gauge, histogram } = declare(registry)
   const requests = counter('onceway_requests_total', 'Guarded requests, by what became of them.', ['route', 'outcome'])
   const seconds = histogram('onceway_request_duration_seconds', 'Guarded requests, from the whole head to the end of the answer.', ['route'], REQUEST_BUCKETS)
@@ -150,12 +167,17 @@ function requestMeter (registry: Registry): RequestMeter & { readonly readHeld: 
     passing: gauge('onceway_passing', 'Requests and tunnels that pass through, each with a connection to an upstream.'),
     bufferedBytes: gauge('onceway_buffered_bytes', 'Bytes of bodies in memory: limits.bufferedBytes.')
   }
+  for (const [limit, refusals] of Object.entries(SHED)) for (const by of refusals) shed.inc({ limit, by }, 0)
+  for (const direction of DIRECTIONS) idled.inc({ direction }, 0)
   return {
+    begin: ({ name: route }) => {
+      for (const outcome of OUTCOMES) requests.inc({ route, outcome }, 0)
+      for (const each of [splits, keyless, alike]) each.inc({ route }, 0)
+    },
     request: (route, outcome, ms) => {
       requests.inc({ route, outcome })
       seconds.observe({ route }, ms / MS_PER_SECOND)
     },
-    guarded: (routes) => { for (const route of routes) splits.inc({ route }, 0) },
     keyless: (route) => { keyless.inc({ route }) },
     ignored: () => { ignored.inc() },
     alike: (route) => { alike.inc({ route }) },
@@ -166,16 +188,17 @@ function requestMeter (registry: Registry): RequestMeter & { readonly readHeld: 
     scopeSplit: (route) => { splits.inc({ route }) },
     shed: (limit, by) => { shed.inc({ limit, by }) },
     idled: (direction) => { idled.inc({ direction }) },
-    holds: (what, read) => { reads.set(held[what], read) },
-    readHeld: () => { for (const [each, read] of reads) each.set(read()) }
+    holds: (what, read) => { reads.push(() => { held[what].set(read()) }) }
   }
 }
 
-function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'standing' | 'arbiterAhead' | 'arbiterStepped' | 'differing'> {
+function storeMeter (registry: Registry, reads: Array<() => void>): Pick<Meter, 'store' | 'reaches' | 'breaker' | 'standing' | 'arbiterAhead' | 'arbiterStepped' | 'differing'> {
   const { counter, gauge, histogram } = declare(registry)
   const seconds = histogram('onceway_store_duration_seconds', 'One operation of a store.', ['store', 'operation'], STORE_BUCKETS)
   const errors = counter('onceway_store_errors_total', 'Operations of a store that failed.', ['store', 'operation'])
   const registers = [registry]
+  // Of several workers the least: what one of them cannot reach is not well.
+  const up = new Gauge({ name: 'onceway_store_up', help: 'Whether the store can be used just now: 1 or 0. Only those that are configured.', labelNames: ['store'], aggregator: 'min', registers })
   const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Routes that another living gateway serves with another policy, by what differs: route (one has it, the other has not), mode, key, scope, host, marks, fingerprint, unknown, keep, retention, lease.', labelNames: ['aspect'], aggregator: 'max', registers })
   const standing = new Gauge({ name: 'onceway_promise', help: 'Which promise holds, by the settings of the stores: 1 for strict or for weakened.', labelNames: ['promise'], aggregator: 'max', registers })
   const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
@@ -185,7 +208,11 @@ function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'sta
   return {
     store: (store, operation, ok, ms) => {
       seconds.observe({ store, operation }, ms / MS_PER_SECOND)
-      if (!ok) errors.inc({ store, operation })
+      errors.inc({ store, operation }, ok ? 0 : 1)
+    },
+    reaches: (store, read) => {
+      for (const operation of OPERATIONS[store] ?? []) errors.inc({ store, operation }, 0)
+      reads.push(() => { up.set({ store }, read() ? 1 : 0) })
     },
     arbiterAhead: (aheadMs) => { ahead.set(aheadMs / MS_PER_SECOND) },
     arbiterStepped: () => { steps.inc() },
@@ -202,7 +229,7 @@ function storeMeter (registry: Registry): Pick<Meter, 'store' | 'breaker' | 'sta
 
 type RecordMeter = Pick<Meter, 'leaseLost' | 'settleFenced' | 'settleRetried' | 'answeredUnsettled' | 'unsettledBytes' | 'swept' | 'lapsed' | 'indeterminate' | 'probed' | 'unresolved'>
 
-function recordMeter (registry: Registry): RecordMeter {
+function recordMeter (registry: Registry): Begun<RecordMeter> {
   const { counter, gauge } = declare(registry)
   const leasesLost = counter('onceway_leases_lost_total', 'Executions whose lease was lost while they ran.', ['route'])
   const fenced = counter('onceway_settles_fenced_total', 'Settles that came after the record had gone to somebody else.', ['route'])
@@ -215,7 +242,13 @@ function recordMeter (registry: Registry): RecordMeter {
   const probes = counter('onceway_probes_total', 'Questions to upstreams about unknown outcomes, by what they came to.', ['route', 'result'])
   const unresolved = gauge('onceway_indeterminate_unresolved', 'Records in the store whose outcome is not known.', 'max')
   const oldest = gauge('onceway_indeterminate_oldest_seconds', 'How long the oldest of them has been so; 0: there is none.', 'max')
+  for (const state of SWEPT_STATES) swept.inc({ state }, 0)
   return {
+    begin: ({ name: route, probes: asks }) => {
+      for (const each of [leasesLost, fenced, retried, unsettled]) each.inc({ route }, 0)
+      for (const stage of STAGES) unknown.inc({ route, stage }, 0)
+      if (asks === true) for (const result of PROBE_RESULTS) probes.inc({ route, result }, 0)
+    },
     leaseLost: (route) => { leasesLost.inc({ route }) },
     settleFenced: (route) => { fenced.inc({ route }) },
     settleRetried: (route) => { retried.inc({ route }) },
@@ -251,13 +284,17 @@ function depthMeter (registry: Registry): Pick<Meter, 'inbox'> {
   }
 }
 
-function inboxMeter (registry: Registry): Pick<Meter, 'signature' | 'delivery' | 'deliveryTries'> {
+function inboxMeter (registry: Registry): Begun<Pick<Meter, 'signature' | 'delivery' | 'deliveryTries'>> {
   const { counter, histogram } = declare(registry)
   const signatures = counter('onceway_inbox_signatures_total', 'Signatures that were checked: good under the current or the previous secret; refused as missing, malformed, untimely or wrong.', ['route', 'result'])
   const deliveries = counter('onceway_inbox_deliveries_total', 'Deliveries of messages, by what they came to: delivered, again, dead, held, or overtaken (somebody else had the message by then).', ['route', 'result'])
   const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'One delivery of a message, from its sending to the answer.', ['route'], REQUEST_BUCKETS)
   const tries = histogram('onceway_inbox_attempts', 'How many deliveries a message took that is delivered, dead or held.', ['route'], TRIES_BUCKETS)
   return {
+    begin: ({ name: route, delivers, verifies }) => {
+      if (verifies === true) for (const result of SIGNATURE_RESULTS) signatures.inc({ route, result }, 0)
+      if (delivers === true) for (const result of DELIVERY_RESULTS) deliveries.inc({ route, result }, 0)
+    },
     signature: (route, result) => { signatures.inc({ route, result }) },
     delivery: (route, result, ms) => {
       deliveries.inc({ route, result })

@@ -75,8 +75,8 @@ export class Pools {
   #nameOf (upstream: UpstreamPolicy): string {
     const known = this.#nameOfPolicy.get(upstream)
     if (known !== undefined) return known
-    const { name, origin, connectTimeoutMs, keepAliveMs } = upstream
-    const made = JSON.stringify([name, origin, this.#connectionsOf(upstream), connectTimeoutMs, keepAliveMs])
+    const { name, origin, connectTimeoutMs, keepAliveMs, ca } = upstream
+    const made = JSON.stringify([name, origin, this.#connectionsOf(upstream), connectTimeoutMs, keepAliveMs, ca])
     this.#nameOfPolicy.set(upstream, made)
     return made
   }
@@ -98,7 +98,7 @@ function poolOf (upstream: UpstreamPolicy, connections: number): Pool {
     connections,
     pipelining: 1,
     allowH2: false,
-    connect: connector(upstream.connectTimeoutMs),
+    connect: connector(upstream),
     keepAliveTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs),
     keepAliveMaxTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs)
   })
@@ -109,8 +109,8 @@ function poolOf (upstream: UpstreamPolicy, connections: number): Pool {
  * success (7.30, for a habit of macOS). A reset is never the end of an answer (RFC 9112 8): under another code it is the
  * error that it is. Our listener stands before undici's own.
  */
-function connector (timeoutMs: number): buildConnector.connector {
-  const connect = buildConnector({ timeout: timeoutMs, allowH2: false })
+function connector ({ connectTimeoutMs, ca }: UpstreamPolicy): buildConnector.connector {
+  const connect = buildConnector({ timeout: connectTimeoutMs, allowH2: false, ...ca === null ? {} : { ca } })
   return (options, callback) => {
     connect(options, (...[error, socket]: buildConnector.CallbackArgs) => {
       if (error !== null) return callback(error, null)

@@ -9,8 +9,11 @@ export function readinessOfAll (answers: ReadonlyArray<Readiness | null>, wasCom
   const degraded = new Set(known.flatMap(answer => answer.degraded))
   // Some of them serve: a balancer that turned away from the whole would lose more than is missing.
   if (ready.length < answers.length) degraded.add('workers')
+  const phase = wasComplete && ready.length > 0 ? 'ready' : 'starting'
+  const waiting = known.find(answer => answer.waiting !== undefined)?.waiting
   return {
-    phase: wasComplete && ready.length > 0 ? 'ready' : 'starting',
+    phase,
+    ...phase === 'starting' && waiting !== undefined ? { waiting } : {},
     degraded: Array.from(degraded).sort(),
     blocked: known.find(({ blocked }) => blocked !== null)?.blocked ?? null,
     standing: weakestOf(known.map(({ standing }) => standing).filter(standing => standing !== null))

@@ -95,7 +95,7 @@ test('with signs of life it lasts; one that is gone from the store is made anew'
 test('a reload: what came before it may claim for two minutes more, and its route is registered so', async t => {
   const { ask, clock, orders, gateway, witness } = await start(t)
   const match: RouteMatch = { path: '/*', methods: [], host: null, exact: false }
-  const upstream = { name: 'test', origin: witness.url, timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, passThroughMax: 1, idleMs: 1, host: 'upstream' as const, requestHeaders: [], hops: { none: false, header: null } }
+  const upstream = { name: 'test', origin: witness.url, timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, passThroughMax: 1, idleMs: 1, host: 'upstream' as const, requestHeaders: [], ca: null, hops: { none: false, header: null } }
   await ask('before')
   gateway.registration.become([{ name: 'things', match, upstream, idempotency: apiPolicy({ inbox: inboxPolicy(), inboxFor: 'all' }) }])
   await gateway.registration.look()

@@ -58,7 +58,7 @@ export function countingMeter (): Meter & { readonly counts: Map<string, number>
 }
 
 export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = {}): UpstreamPolicy {
-  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, passThroughMax: 100, idleMs: 10_000, host: 'upstream', hops: { none: false, header: null }, requestHeaders: [], ...changes }
+  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, passThroughMax: 100, idleMs: 10_000, host: 'upstream', hops: { none: false, header: null }, ca: null, requestHeaders: [], ...changes }
 }
 
 export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import type { IdempotencyPolicy, Route, RouteMatch, UpstreamPolicy } from '../../src/core/policy.ts'
 import { compileRoutes, hides } from '../../src/routing/match.ts'
 
-const upstream: UpstreamPolicy = { name: 'u', origin: 'http://127.0.0.1:1', timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, passThroughMax: 1, idleMs: 1, host: 'upstream', hops: { none: false, header: null }, requestHeaders: [] }
+const upstream: UpstreamPolicy = { name: 'u', origin: 'http://127.0.0.1:1', timeoutMs: 1, connectTimeoutMs: 1, keepAliveMs: 1, connectionsMax: 1, passThroughMax: 1, idleMs: 1, host: 'upstream', hops: { none: false, header: null }, ca: null, requestHeaders: [] }
 const guard: IdempotencyPolicy = {
   profile: 'api',
   key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },

@@ -6,7 +6,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts'
 async function exposed (): Promise<string> {
   const metrics = createMetrics({ processMetrics: false })
   metrics.request('charges', 'executed', 20)
-  metrics.guarded(['charges', 'refunds'])
+  metrics.guarded([{ name: 'charges' }, { name: 'refunds' }])
   metrics.keyless('charges')
   metrics.ignored()
   metrics.upstream('charges', 'answer', 15)

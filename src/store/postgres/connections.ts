@@ -7,7 +7,7 @@ import { Pool, types, type CustomTypesConfig, type PoolClient, type PoolConfig, 
 import { StoreOverloaded } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { Horizon } from './durable.ts'
-import { faultOfConnecting, faultOfStatement, faultOfWarning, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
+import { faultOfConnecting, faultOfStatement, faultOfWarning, isForbidden, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
 
 /**
  * Before every statement: pgpool-II sends what begins with it to the primary, and else any `select` to a replica when it balances
@@ -57,6 +57,10 @@ export interface ConnectionsOptions {
   readonly believedMs?: () => number | null
   readonly log: Log
   readonly meter: Pick<Meter, 'store'>
+  /** The server has refused a statement for want of a right. */
+  readonly onForbidden?: (() => void) | undefined
+  /** A new connection stands: it may be to another server than before. */
+  readonly onConnect?: (() => void) | undefined
 }
 
 /** Callers that may wait for a connection. The lanes never have more under way than there are connections; operators may. */
@@ -114,7 +118,10 @@ export class Connections {
     const { purpose, log } = options
     this.#pool.on('error', (error) => { log.debug({ purpose, error: error.message }, 'an idle database connection ended') })
     // pg takes its own listener off a connection that is in use: without ours a 57P01 then ends the process.
-    this.#pool.on('connect', (client) => { client.on('error', () => {}) })
+    this.#pool.on('connect', (client) => {
+      client.on('error', () => {})
+      options.onConnect?.()
+    })
   }
 
   async use<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {
@@ -126,6 +133,7 @@ export class Connections {
       } catch (error) {
         usable &&= leavesConnectionUsable(error)
         if (isStatementMislaid(error)) this.#tellOfPooler(error)
+        if (isForbidden(error)) this.#options.onForbidden?.()
         throw error instanceof Error && 'store' in error ? error : faultOfStatement(statement.name, error, statement.writes)
       }
     }

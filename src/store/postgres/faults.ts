@@ -73,6 +73,11 @@ export function isStatementMislaid (error: unknown): boolean {
   return error instanceof DatabaseError && (error.code === '26000' || error.code === '42P05')
 }
 
+/** The role lacks a right. */
+export function isForbidden (error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === '42501'
+}
+
 /**
  * 08 connection, 57P the server going down or ending the session, 40003 "completion unknown", XX internal: the commit may
  * have been written before. Without a SQLSTATE nothing is known at all.

@@ -13,6 +13,7 @@ import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
 import { migrate, type Migrated, type Migration } from './migrate.ts'
 import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
+import { lacksRights, missingRights, RIGHTS_LOOK, RightsWatch } from './rights.ts'
 import { transportOf, type TlsFiles, type Transport } from './tls.ts'
 import { PostgresWakes } from './wakes.ts'
 
@@ -47,9 +48,11 @@ export type PostgresRecordStore = PostgresRecords
 export interface PostgresConnection {
   /** `postgres at HOST:PORT, database D, schema S`: for banners and errors; never a password. */
   readonly where: string
+  /** Of one that serves and has been opened: a sentence, while its role lacks a right. null: it lacks none, as far as is known. */
+  readonly lacking: string | null
   /**
-   * One try. StoreUnavailable: not reachable, or a replica; try again. StartError: no waiting mends it. May be called
-   * again after either; once it has succeeded it answers the same store.
+   * One try. StoreUnavailable: not reachable, or a replica; try again. StartError: no waiting mends it, but LacksRights, which
+   * a grant does. May be called again after each; once it has succeeded it answers the same store.
    */
   open: () => Promise<PostgresRecordStore>
   close: () => Promise<void>
@@ -92,17 +95,21 @@ export async function openPostgres (options: PostgresOptions): Promise<PostgresR
 /** Touches no network yet. Throws StartError (exit 2) for a URL that is none. */
 export function connectPostgres (options: PostgresOptions): PostgresConnection {
   const { where, transport } = reach(options)
+  const read = () => withClient(transport, where, (client) => missingOf(client, options.schema))
+  const rights = options.serves === true ? new RightsWatch({ read, where: textOf(where), log: options.log ?? SILENT }) : null
   let opened: Promise<PostgresRecordStore> | null = null
   return {
-    where: `postgres at ${where.host}, database ${where.database}, schema ${where.schema}`,
+    where: textOf(where),
+    get lacking () { return rights?.missing ?? null },
     open () {
-      opened ??= open(options, where, transport).catch((error: unknown) => {
+      opened ??= open(options, where, transport, () => rights?.suspect()).catch((error: unknown) => {
         opened = null
         throw error
       })
       return opened
     },
     async close () {
+      rights?.close()
       const store = await opened?.catch(() => null)
       await store?.close()
     }
@@ -120,24 +127,43 @@ export async function withPostgres<Result> (options: Pick<PostgresOptions, 'url'
   return withClient(transport, where, work)
 }
 
-async function open (options: PostgresOptions, where: Where, transport: Transport): Promise<PostgresRecordStore> {
+function textOf ({ host, database, schema }: Where): string {
+  return `postgres at ${host}, database ${database}, schema ${schema}`
+}
+
+async function missingOf (client: Client, schema: string): Promise<string | null> {
+  return missingRights(async (values) => (await client.query<object>(RIGHTS_LOOK, values)).rows, schema)
+}
+
+/** @throws LacksRights */
+async function mustHaveRights (client: Client, where: Where): Promise<void> {
+  const grants = await missingOf(client, where.schema)
+  if (grants !== null) throw lacksRights(textOf(where), grants)
+}
+
+async function open (options: PostgresOptions, where: Where, transport: Transport, suspect: () => void): Promise<PostgresRecordStore> {
   const installation = await withClient(transport, where, async (client) => {
     await checkServer(client, where)
     const { migrations } = options
+    // Before it, for what it reads; behind it, for the tables that it has made or found.
+    if (options.serves === true) await mustHaveRights(client, where)
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
+    if (options.serves === true) await mustHaveRights(client, where)
     return options.serves === true ? bindInstallation(client, options.schema, options.log ?? SILENT, options.scheme ?? '1') : readInstallation(client, options.schema)
   })
+  const linesMs = (options.renewTimeoutMs ?? RENEW_MS_MAX) * RENEWALS_IN_LINE
+  const connections = connectionsWith(options, transport, suspect)
   return new PostgresRecords(installation, {
-    claims: connections(options, transport, 'claims', CLAIM_CONNECTIONS, options.claimTimeoutMs),
-    settles: connections(options, transport, 'settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
-    renewals: connections(options, transport, 'renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
+    claims: connections('claims', CLAIM_CONNECTIONS, options.claimTimeoutMs, { onConnect: suspect }),
+    settles: connections('settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
+    renewals: connections('renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
     // Unnamed: behind a pooler that mislays named ones the gateway would else not even come to say so.
-    beats: connections({ ...options, prepared: false }, transport, 'beats', 1, Math.max(BEAT_MS_MIN, options.renewTimeoutMs ?? RENEW_MS_MAX)),
-    background: connections(options, transport, 'background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
-    marks: connections(options, transport, 'marks', MARK_CONNECTIONS, options.claimTimeoutMs),
-    inbox: connections(options, transport, 'inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
-    deliveries: connections(options, transport, 'deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX),
-    lines: connections(options, transport, 'lines', LINE_CONNECTIONS, (options.renewTimeoutMs ?? RENEW_MS_MAX) * RENEWALS_IN_LINE, LINE_LOCK_SHARE)
+    beats: connections('beats', 1, Math.max(BEAT_MS_MIN, options.renewTimeoutMs ?? RENEW_MS_MAX), { prepared: false }),
+    background: connections('background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
+    marks: connections('marks', MARK_CONNECTIONS, options.claimTimeoutMs),
+    inbox: connections('inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
+    deliveries: connections('deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX),
+    lines: connections('lines', LINE_CONNECTIONS, linesMs, { lockTimeoutMs: linesMs * LINE_LOCK_SHARE })
   }, wakes(options, transport, installation))
 }
 
@@ -149,20 +175,21 @@ function wakes (options: PostgresOptions, transport: Transport, installation: st
 /** Shown in pg_stat_activity. */
 function nameOf (purpose: string, { instance = '' }: PostgresOptions): string { return `onceway ${purpose} ${instance}`.trim() }
 
-function connections (options: PostgresOptions, transport: Transport, purpose: string, connectionsMax: number, timeoutMs: number, lockShare = LOCK_SHARE): Connections {
-  const made: ConnectionsOptions = {
+function connectionsWith (options: PostgresOptions, transport: Transport, onForbidden: () => void) {
+  return (purpose: string, connectionsMax: number, timeoutMs: number, { lockTimeoutMs = timeoutMs * LOCK_SHARE, ...special }: Partial<Pick<ConnectionsOptions, 'lockTimeoutMs' | 'prepared' | 'onConnect'>> = {}): Connections => new Connections({
     purpose,
     pool: { ...transport, application_name: nameOf(purpose, options) },
     schema: escapeIdentifier(options.schema),
     prepared: options.prepared,
     connectionsMax,
     timeoutMs,
-    lockTimeoutMs: Math.max(1, Math.round(timeoutMs * lockShare)),
+    lockTimeoutMs: Math.max(1, Math.round(lockTimeoutMs)),
     log: options.log ?? SILENT,
     meter: options.meter ?? { store () {} },
-    ...options.believedMs === undefined ? {} : { believedMs: options.believedMs }
-  }
-  return new Connections(made)
+    onForbidden,
+    ...options.believedMs === undefined ? {} : { believedMs: options.believedMs },
+    ...special
+  })
 }
 
 /** Where it is, and how to get there. */
@@ -193,12 +220,12 @@ async function withClient<Result> (transport: Transport, where: Where, work: (cl
 }
 
 async function checkServer (client: Client, { user, database }: Where): Promise<void> {
-  const { rows: [server] } = await client.query<{ version: number, isolation: string, read_only: string }>(
+  const { rows: [server] } = await client.query<{ version: number, isolation: string, read_only: string, recovers: boolean }>(
     `${UNBALANCED} select current_setting('server_version_num')::int as version, current_setting('default_transaction_isolation') as isolation,
-            current_setting('transaction_read_only') as read_only`)
+            current_setting('transaction_read_only') as read_only, pg_catalog.pg_is_in_recovery() as recovers`)
   if (server === undefined) return
   // A replica may be promoted, or the name may soon point elsewhere: that is worth waiting for.
-  if (server.read_only === 'on') throw new StoreUnavailable('postgres', 'open', false, new Error('the server is read-only, probably a replica'))
+  if (server.read_only === 'on') throw new StoreUnavailable('postgres', 'open', false, new Error(server.recovers ? 'the server is read-only, probably a replica' : `the server is no replica, but default_transaction_read_only is on for it, its database ${database} or its role ${user}`))
   if (server.version < SERVER_VERSION_MIN) throw new StartError('Postgres 13 or newer is needed: update the server.')
   if (server.isolation !== 'read committed') {
     throw new StartError(`The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`)

@@ -7,6 +7,7 @@ import { connect as connectPlain, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as connectTls, type ConnectionOptions } from 'node:tls'
 import { AbstractConnector, Redis, type RedisOptions } from 'ioredis'
+import { retryInMs } from '../../core/outage.ts'
 import { StartError } from '../../errors.ts'
 import type { Log } from '../../ports.ts'
 import type { Address, Credentials, TlsMaterial } from './where.ts'
@@ -24,9 +25,6 @@ export const CONNECTION_NAME = 'onceway'
 export const WAKES_NAME = 'onceway-wakes'
 
 const CONNECT_MS_MAX = 2_000
-/** Between tries; long enough for a server that is down, short enough for one that restarts. */
-const RECONNECT_MS_MIN = 50
-const RECONNECT_MS_MAX = 1_000
 /** A connection that owes a reply this long is dead (a firewall that forgot it): time-outs alone would never reconnect. */
 const SILENCE_MS_MAX = 5_000
 /** A connection that is given up for another one says goodbye for so long. */
@@ -76,7 +74,7 @@ function optionsOf ({ name, commandTimeoutMs, username, password, database, ...r
     enableAutoPipelining: false,
     // After a failover the old primary is a replica: go and look for the new one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
-    retryStrategy: (times) => Math.min(RECONNECT_MS_MIN * 2 ** Math.min(times, 10), RECONNECT_MS_MAX)
+    retryStrategy: (times) => retryInMs(times, Math.random())
   }
 }
 

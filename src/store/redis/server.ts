@@ -4,6 +4,8 @@
  */
 import { ReplyError } from 'ioredis'
 import type { Redis } from 'ioredis'
+import { Outage } from '../../core/outage.ts'
+import { causeOf } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import type { Batches, Calling, Found, Held, Locking, RecordWrite, Write } from './batches.ts'
@@ -59,8 +61,10 @@ export class Server {
   #usable = false
   /** Its first connection stands, or has failed. */
   #decided = false
-  #told = false
   #toldMute = false
+  readonly #outage = new Outage()
+  /** null: no connection is being made. */
+  #connectingAtMs: number | null = performance.now()
   #lastError: string | undefined
   #closed = false
 
@@ -85,8 +89,9 @@ export class Server {
       bytesOf: (write) => write.kind === 'record' ? write.value?.length ?? 0 : 0
     })
     this.#client = options.connect()
-    this.#client.on('error', (error) => { this.#decided = true; this.#missing(error) })
-    this.#client.on('ready', () => { this.#breaker.probeNow() })
+    this.#client.on('connecting', () => { this.#connectingAtMs = performance.now() })
+    this.#client.on('error', (error) => { this.#decided = true; this.#connected(false); this.#missing(error) })
+    this.#client.on('ready', () => { this.#connected(true); this.#breaker.probeNow() })
     this.#client.on('close', () => { this.#usable = false; this.#decided = true; if (!this.#closed) this.#breaker.trip() })
   }
 
@@ -202,6 +207,11 @@ export class Server {
     await this.#client.publish(key, '').catch((error: unknown) => { if (isForbidden(error)) this.#mute(error.message) })
   }
 
+  #connected (ok: boolean): void {
+    if (this.#connectingAtMs !== null) this.#options.meter?.store('redis', 'connect', ok, performance.now() - this.#connectingAtMs)
+    this.#connectingAtMs = null
+  }
+
   #mute (error: string): void {
     if (!this.#toldMute) this.#options.log.warn({ ...this.#where, error }, NOBODY_WOKEN)
     this.#toldMute = true
@@ -209,21 +219,24 @@ export class Server {
 
   #changed (open: boolean): void {
     const { log } = this.#options
-    if (!open) log.info(this.#where, 'Redis is in use')
-    else if (!this.#closed) log.warn({ ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } }, 'no Redis: going on with the database alone')
+    if (!open) {
+      this.#outage.over()
+      log.info(this.#where, 'Redis is in use')
+    } else if (!this.#closed) {
+      this.#outage.isNews(this.#lastError ?? '', performance.now())
+      log.warn({ ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } }, 'no Redis: going on with the database alone')
+    }
     this.#lastError = undefined
-    this.#told = open
   }
 
-  /** Said once per outage, also when it began before the start. */
+  /** Said once per outage, and now and then while it lasts, also when it began before the start. */
   #missing (error: Error): void {
-    if (!this.#told) this.#options.log.warn({ ...this.#where, error: error.message }, 'Redis cannot be reached: going on with the database alone')
-    this.#told = true
+    const why = error.message === '' ? causeOf(error) : error.message
+    if (this.#outage.isNews(why, performance.now())) this.#options.log.warn({ ...this.#where, error: why }, 'Redis cannot be reached: going on with the database alone')
   }
 
   #refused (error: string): void {
-    if (!this.#told) this.#options.log.warn({ ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
-    this.#told = true
+    if (this.#outage.isNews(error, performance.now())) this.#options.log.warn({ ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
   }
 }
 
