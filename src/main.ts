@@ -1,14 +1,25 @@
 #!/usr/bin/env node
-/** argv -> one command. Nothing else. */
-import { run } from './cli/run.ts'
+/** argv -> one command. Looks at the version of Node first, and imports nothing before that an old one cannot. */
+import { readFileSync } from 'node:fs'
 
-/** After a command nothing should hold the process. What does is a leak, and must not hold up a roll-out. */
-const LEAK_GRACE_MS = 2_000
+const FOUND = process.versions.node
 
-process.exitCode = await run(process.argv.slice(2), {
-  env: process.env,
-  out: (line) => { process.stdout.write(`${line}\n`) },
-  err: (line) => { process.stderr.write(`${line}\n`) }
-})
+if (isOlder(FOUND, neededNode())) {
+  process.stderr.write(`onceway: Node.js ${neededNode()} or newer is needed; this is Node.js ${FOUND} (${process.execPath}).\n`)
+  process.exitCode = 1
+} else {
+  const { main } = await import('./cli/main.ts')
+  await main()
+}
 
-setTimeout(() => { process.exit() }, LEAK_GRACE_MS).unref()
+/** As package.json says it in `engines`, without ">=". */
+function neededNode (): string {
+  const { engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { engines: { node: string } }
+  return engines.node.replace(/^>=\s*/, '')
+}
+
+function isOlder (found: string, needed: string): boolean {
+  const [have, want] = [found, needed].map(version => version.split('.').map(part => parseInt(part, 10)))
+  const at = (want as number[]).findIndex((part, index) => (have as number[])[index] !== part)
+  return at !== -1 && (have as number[])[at] as number < ((want as number[])[at] as number)
+}
