@@ -17,7 +17,12 @@ LABEL org.opencontainers.image.title="onceway" \
       org.opencontainers.image.description="Idempotency-key gateway: a reverse proxy that makes any HTTP endpoint safe to retry" \
       org.opencontainers.image.licenses="Apache-2.0"
 WORKDIR /app
-ENV NODE_ENV=production
+# The network of a container is its own: both listeners are for whoever is let into it, the kubelet's probes among them.
+# UPSTREAM=http://host:port alone starts it; a file at ONCEWAY_CONFIG is used where one is mounted.
+ENV NODE_ENV=production \
+    ONCEWAY_CONFIG=/etc/onceway/onceway.yaml \
+    ONCEWAY_DATA_DIR=/data \
+    ONCEWAY_DEFAULT_HOST=0.0.0.0
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY package.json LICENSE ./
@@ -31,4 +36,4 @@ EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["node", "dist/main.js", "healthcheck"]
 ENTRYPOINT ["node", "dist/main.js"]
-CMD ["serve", "--config", "/etc/onceway/onceway.yaml", "--data-dir", "/data"]
+CMD ["serve"]

@@ -46,9 +46,13 @@ export interface App {
   readonly adminUrl: string
   /** Takes the configuration that `load` reads, if it is one that a running process can take (reload.ts); null: there is no file. Never throws. */
   readonly reload: (load: (() => Config) | null) => void
+  /** What a drain waits for, and how long at most. */
+  readonly stopping: () => UnderWay & Config['drain']
   /** Drains (docs/deployment.md) and closes everything. Never rejects. */
   readonly stop: () => Promise<void>
 }
+
+export interface UnderWay { readonly executions: number, readonly deliveries: number }
 
 /** What serves: everything of a process but its admin port. */
 export interface Serving {
@@ -63,6 +67,7 @@ export interface Serving {
   readonly readiness: () => Readiness
   /** What is let in from now on meets this configuration; what is under way holds the route that it met. */
   readonly take: (next: Config) => void
+  readonly underWay: () => UnderWay
   readonly drain: () => Promise<void>
   readonly close: () => Promise<void>
 }
@@ -119,6 +124,7 @@ export async function startApp (config: Config, options: { readonly announce: (l
         if (serving.readiness().phase === 'draining') log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
         else reload(serving.config(), load, { log, reloaded: metrics.reloaded, shortestLeaseMs: serving.leases.shortestMs, take: serving.take })
       },
+      stopping: () => ({ ...serving.underWay(), ...serving.config().drain }),
       stop: async () => {
         await serving.drain()
         await close()
@@ -221,6 +227,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       registrar.soon()
       Object.assign(live, taken)
     },
+    underWay: () => ({ executions: gateway.underWay, deliveries: gateway.deliveries.size }),
     drain: async () => {
       alive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
       await drain(live.config, gateway, listener, phase, log)
@@ -277,6 +284,11 @@ async function drain (config: Config, gateway: Gateway, { server, cut }: Guarded
   if (!await within(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then(ended => ended === true)) gateway.part()
   await Promise.race([closed, pause(SYSTEM_CLOCK, ANSWERS_MS)])
   cut()
+}
+
+/** From the signal until the data directory is free, unless a store hangs in its closing. */
+export function longestDrainMs ({ drain: { delayMs, timeoutMs } }: Pick<Config, 'drain'>): number {
+  return delayMs + timeoutMs + CUT_OFF_MS + ANSWERS_MS + CLOSE_MS
 }
 
 const KEEP_ALIVE_TICK_MS = 1_000

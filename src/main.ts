@@ -1,33 +1,25 @@
 #!/usr/bin/env node
-/** argv -> one command. Nothing else. */
-import { run } from './cli/run.ts'
+/** argv -> one command. Looks at the version of Node first, and imports nothing before that an old one cannot. */
+import { readFileSync } from 'node:fs'
 
-/** After a command nothing should hold the process. What does is a leak, and must not hold up a roll-out. */
-const LEAK_GRACE_MS = 2_000
-/** Nobody reads any more: `onceway records list | head -1`, a terminal that was closed. */
-const UNREAD: ReadonlySet<string | undefined> = new Set(['EPIPE', 'EIO', 'ECONNRESET'])
+const FOUND = process.versions.node
 
-const unread = new Set<NodeJS.WriteStream>()
-
-/** The command goes on in silence, to its own exit code: it may be in the middle of a change. */
-function writeFailed (stream: NodeJS.WriteStream, { code }: NodeJS.ErrnoException): void {
-  if (unread.has(stream)) return
-  unread.add(stream)
-  if (UNREAD.has(code)) return
-  process.stderr.write(`onceway: the output could not be written (${code ?? 'unknown error'}).\n`)
-  process.on('exit', (exitCode) => { process.exitCode = exitCode === 0 ? 1 : exitCode })
+if (isOlder(FOUND, neededNode())) {
+  process.stderr.write(`onceway: Node.js ${neededNode()} or newer is needed; this is Node.js ${FOUND} (${process.execPath}).\n`)
+  process.exitCode = 1
+} else {
+  const { main } = await import('./cli/main.ts')
+  await main()
 }
 
-function write (stream: NodeJS.WriteStream, line: string): void {
-  if (!unread.has(stream)) stream.write(`${line}\n`)
+/** As package.json says it in `engines`, without ">=". */
+function neededNode (): string {
+  const { engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { engines: { node: string } }
+  return engines.node.replace(/^>=\s*/, '')
 }
 
-for (const stream of [process.stdout, process.stderr]) stream.on('error', (error) => { writeFailed(stream, error) })
-
-process.exitCode = await run(process.argv.slice(2), {
-  env: process.env,
-  out: (line) => { write(process.stdout, line) },
-  err: (line) => { write(process.stderr, line) }
-})
-
-setTimeout(() => { process.exit() }, LEAK_GRACE_MS).unref()
+function isOlder (found: string, needed: string): boolean {
+  const [have, want] = [found, needed].map(version => version.split('.').map(part => parseInt(part, 10)))
+  const at = (want as number[]).findIndex((part, index) => (have as number[])[index] !== part)
+  return at !== -1 && (have as number[])[at] as number < ((want as number[])[at] as number)
+}

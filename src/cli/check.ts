@@ -8,7 +8,7 @@ import { load } from '../config/load.ts'
 import { printConfig } from '../config/print.ts'
 import { ConfigInvalid, problemLine } from '../config/problem.ts'
 import { scopeWarnings } from '../config/scope-warnings.ts'
-import { readOptions, textOption } from './command.ts'
+import { configFile, readOptions, textOption } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 
 const DEFAULT_FILE = 'onceway.yaml'
@@ -31,7 +31,7 @@ examples:
 
 function checkFile (args: readonly string[], terminal: Terminal): number {
   const options = readOptions(args, { config: { type: 'string' }, print: { type: 'boolean' }, against: { type: 'string' } })
-  const file = textOption(options, 'config') ?? DEFAULT_FILE
+  const file = configFile(options, terminal.env) ?? DEFAULT_FILE
   const loaded = tryLoad(file, terminal)
   if (loaded === null) return 2
   const against = textOption(options, 'against')

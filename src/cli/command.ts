@@ -1,4 +1,5 @@
 /** What a command is, and the words that all of them share. */
+import { existsSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { ParseArgsOptionsConfig } from 'node:util'
@@ -88,11 +89,17 @@ export function wholeNumber (options: Options, name: string, { min, max }: { min
   return value
 }
 
+/** `--config`, which must be there, else ONCEWAY_CONFIG, which counts where it is there: an image names the place, and who runs it may mount a file. */
+export function configFile (options: Options, env: Environment): string | undefined {
+  const named = env.ONCEWAY_CONFIG
+  return textOption(options, 'config') ?? (named !== undefined && named !== '' && existsSync(named) ? named : undefined)
+}
+
 /** For commands that need the stores or the admin port and no upstream: the file's, or what the environment says. */
 export function configFor (options: Options, env: Environment): Config {
-  const file = textOption(options, 'config')
+  const file = configFile(options, env)
   const dataDir = textOption(options, 'data-dir')
-  if (file !== undefined) return loadConfig(file, { env, flags: { ...(dataDir !== undefined && { dataDir }) } })
+  if (file !== undefined) return loadConfig(file, { env, flags: { dataDir } })
   return defaultConfig({ upstreamUrl: 'http://127.0.0.1', dataDir, env })
 }
 

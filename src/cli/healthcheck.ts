@@ -1,5 +1,6 @@
 /** `onceway healthcheck`: for containers without curl. Asks the admin port of a gateway on this machine. */
 import { StartError } from '../errors.ts'
+import { hostInUrl, reachable } from '../http/listen.ts'
 import { CONFIG_OPTIONS, configFor, readOptions, textOption } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 
@@ -40,11 +41,7 @@ async function checkHealth (args: readonly string[], { env, out, err }: Terminal
 function adminUrl (options: Options, env: Terminal['env']): string {
   const url = textOption(options, 'url')
   if (url !== undefined && (!URL.canParse(url) || !/^https?:/.test(url))) throw new StartError('--url must be http://host:port.', 2)
-  return url ?? originOf(configFor(options, env).admin)
-}
-
-/** An address to listen on as one to connect to. */
-function originOf ({ host, port }: { readonly host: string, readonly port: number }): string {
-  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
+  if (url !== undefined) return url
+  const { host, port } = configFor(options, env).admin
+  return reachable(`http://${hostInUrl(host)}:${port}`)
 }

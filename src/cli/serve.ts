@@ -1,32 +1,35 @@
 /** `onceway serve`: from the flags to a configuration, from signals to an end. What runs is app.ts's, or workers/' if there are several. */
 import { availableParallelism } from 'node:os'
 import { defaultConfig, loadConfig } from '../config/load.ts'
-import type { Config } from '../config/config.ts'
+import type { Flags } from '../config/load.ts'
+import type { Config, Environment } from '../config/config.ts'
 import { WORKERS_MAX } from '../config/schema.ts'
-import { startDemoUpstream } from '../demo/upstream.ts'
-import { readOptions, textOption, wholeNumber } from './command.ts'
+import { StartError } from '../errors.ts'
+import { configFile, readOptions, textOption, wholeNumber } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
-
-/**
- * `npm start` forwards the Ctrl-C that the terminal has already sent to the whole group: the same signal twice within
- * milliseconds is one wish. Nobody presses again on purpose within this time.
- */
-const SAME_SIGNAL_MS = 500
+import { Signals } from './signals.ts'
+import { startWhenFree } from './start-when-free.ts'
+import { tellWaiting } from './tell-waiting.ts'
+import { startToy, tryLines } from './toy.ts'
+import type { Toy } from './toy.ts'
 
 export const serve: Command = {
-  help: `usage: onceway serve [--upstream URL] [--port N] [--data-dir DIR] [--workers N] [--config FILE]
+  help: `usage: onceway serve [--upstream URL] [--host ADDRESS] [--port N] [--admin-port N] [--data-dir DIR] [--workers N] [--config FILE]
 
 Runs the gateway until SIGTERM or SIGINT; then it drains and exits 0. A second signal ends it at once. SIGHUP reads the
 file again and takes it, if it is right (docs/deployment.md).
 
-  --upstream URL  guard this server: every POST and PATCH that carries an Idempotency-Key (with --config: in the place of
-                  the file's one upstream). Without --upstream and --config: a toy payments upstream, to try it out
-  --port N        port to listen on (default: 8080)
-  --data-dir DIR  where the embedded store keeps its file (default: ./.onceway)
-  --workers N     processes that serve, with Postgres only; auto: one for each processor (default: 1)
-  --config FILE   configuration (see docs/configuration.md)
+  --upstream URL   guard this server: every POST and PATCH that carries an Idempotency-Key (with --config: in the place of
+                   the file's one upstream). Without --upstream and --config: a toy payments upstream, to try it out
+  --host ADDRESS   address to listen on (default: 127.0.0.1; with --config: the file's, else every address)
+  --port N         port to listen on (default: 8080)
+  --admin-port N   port of /livez, /readyz and /metrics (default: 8081)
+  --data-dir DIR   where the embedded store keeps its file (default: ./.onceway; of the toy: a directory that goes with it)
+  --workers N      processes that serve, with Postgres only; auto: one for each processor (default: 1)
+  --config FILE    configuration (see docs/configuration.md)
 
-DATABASE_URL and REDIS_URL (or ONCEWAY_DATABASE_URL, ONCEWAY_REDIS_URL) make it run on Postgres and Redis.
+UPSTREAM (or ONCEWAY_UPSTREAM) is --upstream, and ONCEWAY_CONFIG is --config, if the file is there. DATABASE_URL and
+REDIS_URL (or ONCEWAY_DATABASE_URL, ONCEWAY_REDIS_URL) make it run on Postgres and Redis.
 
 examples:
   onceway serve
@@ -37,27 +40,30 @@ examples:
 
 async function serveUntilSignal (args: readonly string[], terminal: Terminal): Promise<number> {
   const options = readOptions(args, {
-    upstream: { type: 'string' }, port: { type: 'string' }, 'data-dir': { type: 'string' }, config: { type: 'string' }, workers: { type: 'string' }
+    upstream: { type: 'string' }, host: { type: 'string' }, port: { type: 'string' }, 'admin-port': { type: 'string' }, 'data-dir': { type: 'string' }, config: { type: 'string' }, workers: { type: 'string' }
   })
-  const isDemo = textOption(options, 'upstream') === undefined && textOption(options, 'config') === undefined
+  const target = targetOf(options, terminal)
   // Before anything starts: a signal while starting is a wish to stop too.
   const signals = new Signals(terminal)
   // Everything with its drivers takes a while to load, and a signal may come meanwhile.
-  const { instanceName, startApp } = await import('../app.ts')
-  const demo = isDemo ? await startDemoUpstream() : null
+  const { instanceName, longestDrainMs, startApp } = await import('../app.ts')
+  const toy = target === null ? await startToy(terminal.env, textOption(options, 'data-dir')) : null
   try {
-    const read = configOf(options, terminal, demo?.url)
-    // Nobody routes traffic to a try-out: there is nobody to give notice to.
-    const config = isDemo && terminal.env.ONCEWAY_DRAIN_DELAY === undefined ? { ...read, drain: { ...read.drain, delayMs: 0 } } : read
-    const reload = textOption(options, 'config') === undefined ? null : () => configOf(options, terminal, undefined)
-    const listening = (url: string): void => { if (isDemo) tryLines(url).forEach(terminal.out) }
+    const config = toy === null ? configOf(options, terminal.env, target ?? {}) : toyConfig(options, toy)
+    const { file } = config
+    const reload = file === null ? null : () => configOf(options, terminal.env, target ?? {})
+    const listening = (url: string): void => {
+      if (toy !== null) [...toy.remarks.map(remark => `toy       ${remark}`), ...tryLines(url)].forEach(terminal.out)
+    }
     const size = workersOf(config)
     if (size === 1) {
-      const app = await startApp(config, { announce: terminal.out })
+      const app = await startWhenFree(() => startApp(config, { announce: terminal.out }), { dataDir: config.dataDir, withinMs: longestDrainMs(config), stopped: signals.first, err: terminal.err })
+      if (app === null) return 0
       signals.onHangup(() => { app.reload(reload) })
       listening(app.url)
-      await signals.first
+      const telling = tellWaiting(await signals.first, () => app.stopping(), terminal)
       await app.stop()
+      telling.over()
       return 0
     }
     const { startPrimary } = await import('../workers/primary.ts')
@@ -65,12 +71,14 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
     signals.onHangup(() => { primary.reload(reload) })
     signals.onSecond(primary.kill)
     void primary.complete.then(listening)
-    const hopeless = await Promise.race([signals.first, primary.gaveUp])
+    const end = await Promise.race([signals.first, primary.gaveUp])
+    const telling = tellWaiting(end instanceof Error ? null : end, primary.stopping, terminal)
     const code = await primary.stop()
-    if (hopeless instanceof Error) throw hopeless
+    telling.over()
+    if (end instanceof Error) throw end
     return code
   } finally {
-    await demo?.stop()
+    await toy?.stop()
   }
 }
 
@@ -80,81 +88,36 @@ function workersOf ({ workers, stores }: Config): number {
   return stores.postgres === null ? 1 : availableParallelism()
 }
 
-function configOf (options: Options, { env }: Terminal, demoUrl: string | undefined): Config {
-  const upstreamUrl = textOption(options, 'upstream') ?? demoUrl
-  const port = wholeNumber(options, 'port', { min: 0, max: 65535 })
-  const dataDir = textOption(options, 'data-dir')
-  const workers = textOption(options, 'workers') === 'auto' ? 'auto' : wholeNumber(options, 'workers', { min: 1, max: WORKERS_MAX })
-  const file = textOption(options, 'config')
-  if (file === undefined) return defaultConfig({ upstreamUrl: upstreamUrl ?? '', port, dataDir, workers, env })
-  return loadConfig(file, {
-    env,
-    flags: { ...(upstreamUrl !== undefined && { upstreamUrl }), ...(port !== undefined && { port }), ...(dataDir !== undefined && { dataDir }), ...(workers !== undefined && { workers }) }
-  })
+interface Target { readonly file?: string, readonly upstreamUrl?: string, readonly upstreamFrom?: string }
+
+/** What flags and environment name; null: nothing, so the toy. A name that other programs read too yields to a file. @throws StartError */
+function targetOf (options: Options, { env, err }: Terminal): Target | null {
+  const file = configFile(options, env)
+  const named = ([['--upstream', textOption(options, 'upstream')], ['ONCEWAY_UPSTREAM', env.ONCEWAY_UPSTREAM], ['UPSTREAM', env.UPSTREAM]] as const).find(([from, text]) => text !== undefined && (text !== '' || from === '--upstream'))
+  const upstream = file !== undefined && named?.[0] === 'UPSTREAM' ? undefined : named
+  if (named !== upstream) err(`onceway: UPSTREAM is not used: ${file} names the upstreams. (ONCEWAY_UPSTREAM takes the place of its one upstream.)`)
+  if (file === undefined && upstream === undefined) {
+    const { ONCEWAY_CONFIG: absent = '' } = env
+    if (absent !== '') throw new StartError(`There is nothing to guard: UPSTREAM is not set, and there is no configuration file ${absent} (ONCEWAY_CONFIG).`, 2)
+    return null
+  }
+  return { ...file !== undefined && { file }, ...upstream?.[1] !== undefined && { upstreamUrl: upstream[1], upstreamFrom: upstream[0] } }
 }
 
-/** SIGTERM and SIGINT: the first one is a wish to stop, a second one ends the process where it stands. SIGHUP: see {@link Hangups}. */
-class Signals {
-  readonly first: Promise<void>
-  readonly #hangups = new Hangups()
-  #onSecond: () => void = () => {}
-
-  constructor ({ err }: Terminal) {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.first = promise
-    let firstAtMs: number | null = null
-    const onSignal = (signal: NodeJS.Signals) => {
-      if (firstAtMs !== null && performance.now() - firstAtMs < SAME_SIGNAL_MS) return
-      if (firstAtMs !== null) {
-        err(`onceway: ${signal} again: ending at once; what is under way becomes indeterminate.`)
-        this.#onSecond()
-        process.exit(1)
-      }
-      firstAtMs = performance.now()
-      resolve()
-    }
-    process.on('SIGTERM', onSignal)
-    process.on('SIGINT', onSignal)
+function configOf (options: Options, env: Environment, { file, ...upstream }: Target): Config {
+  const flags: Flags = {
+    ...upstream,
+    host: textOption(options, 'host'),
+    port: wholeNumber(options, 'port', { min: 0, max: 65535 }),
+    adminPort: wholeNumber(options, 'admin-port', { min: 0, max: 65535 }),
+    dataDir: textOption(options, 'data-dir'),
+    workers: textOption(options, 'workers') === 'auto' ? 'auto' : wholeNumber(options, 'workers', { min: 1, max: WORKERS_MAX })
   }
-
-  onHangup (reload: () => void): void {
-    this.#hangups.deliver(reload)
-  }
-
-  /** Before the process ends at a second signal. */
-  onSecond (end: () => void): void {
-    this.#onSecond = end
-  }
+  return file === undefined ? defaultConfig({ ...flags, upstreamUrl: flags.upstreamUrl ?? '', env }) : loadConfig(file, { env, flags })
 }
 
-/** SIGHUP is a wish to reload, whenever it comes: left alone, it would end the process. One that comes too early is kept. */
-class Hangups {
-  #early = false
-  #reload: (() => void) | null = null
-
-  constructor () {
-    process.on('SIGHUP', () => {
-      if (this.#reload === null) this.#early = true
-      else this.#reload()
-    })
-  }
-
-  deliver (reload: () => void): void {
-    this.#reload = reload
-    if (this.#early) reload()
-  }
-}
-
-export function tryLines (url: string): string[] {
-  const pay = `curl -i ${url}/v1/payments -H 'Content-Type: application/json' -H 'Idempotency-Key: order-1'`
-  return [
-    '',
-    'It guards a toy payments API that is not idempotent by itself. Try:',
-    '',
-    `  ${pay} -d '{"amount": 100, "currency": "EUR"}'    # executed: a new payment`,
-    `  ${pay} -d '{"amount": 100, "currency": "EUR"}'    # replayed: the same payment`,
-    `  ${pay} -d '{"amount": 999, "currency": "EUR"}'    # 422: the same key, another request`,
-    `  curl ${url}/v1/payments                            # one payment was made`,
-    ''
-  ]
+function toyConfig (options: Options, { env, url, dataDir }: Toy): Config {
+  const config = { ...configOf(options, env, { upstreamUrl: url }), dataDir }
+  // Nobody routes traffic to a try-out: there is nobody to give notice to.
+  return env.ONCEWAY_DRAIN_DELAY === undefined ? { ...config, drain: { ...config.drain, delayMs: 0 } } : config
 }

@@ -18,6 +18,10 @@ const SHARED = [
   { path: ['stores', 'redis', 'url'], own: 'ONCEWAY_REDIS_URL', shared: 'REDIS_URL', instead: [['stores', 'redis', 'sentinel'], ['stores', 'redis', 'cluster']] }
 ] as const
 
+/** What an image says of both listeners, since its network is its own: only where nothing else names an address. */
+const DEFAULT_HOST = 'ONCEWAY_DEFAULT_HOST'
+const HOSTS = [['listen', 'host'], ['admin', 'host']] as const
+
 /** Kubernetes sets NAME_PORT=tcp://… in every pod beside a service NAME: a service `onceway-admin` is not our admin port. */
 const SERVICE_LINK = /^(tcp|udp|sctp):\/\//
 
@@ -40,6 +44,8 @@ export function override (tree: unknown, schema: SchemaNode, env: Environment): 
     const text = env[variable]
     if (isSet(text) && !(path.at(-1) === 'port' && SERVICE_LINK.test(text))) set(path, variable, text)
   }
+  const host = env[DEFAULT_HOST]
+  for (const path of HOSTS) if (isSet(host) && valueAt(tree, path) === undefined) set(path, DEFAULT_HOST, host)
   return origins
 }
 

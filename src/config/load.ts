@@ -22,11 +22,23 @@ import type { ConfigFile, SchemaNode } from './schema.ts'
 import { coerce, schemaAt } from './schema-walk.ts'
 import { FILE_BYTES_MAX, readSource, treeSource } from './source.ts'
 import type { Source } from './source.ts'
-import { isTree, putAt } from './tree.ts'
+import { isTree, putAt, valueAt } from './tree.ts'
 import { repair, validate } from './validate.ts'
 
 /** What the command line says over file and environment. Absent: nothing. */
-export interface Flags { readonly upstreamUrl?: string, readonly port?: number, readonly dataDir?: string, readonly workers?: Config['workers'] }
+export interface Flags {
+  readonly upstreamUrl?: string | undefined
+  /** Where `upstreamUrl` comes from, for sentences about it. Absent: --upstream. */
+  readonly upstreamFrom?: string | undefined
+  readonly host?: string | undefined
+  readonly port?: number | undefined
+  readonly adminPort?: number | undefined
+  readonly dataDir?: string | undefined
+  readonly workers?: Config['workers'] | undefined
+}
+
+/** Without a file nobody has decided who may come in. A file's own default is every address. */
+const HOST_WITHOUT_FILE = '127.0.0.1'
 
 export interface LoadOptions { readonly env: Environment, readonly flags?: Flags }
 
@@ -46,8 +58,8 @@ export function load (file: string, { env, flags = {} }: LoadOptions): Loaded {
 }
 
 /** The configuration without a file: one upstream, and every POST and PATCH that carries a key is guarded. */
-export function defaultConfig ({ upstreamUrl, port, dataDir, workers, env }: { upstreamUrl: string, port?: number | undefined, dataDir?: string | undefined, workers?: Flags['workers'] | undefined, env: Environment }): Config {
-  return loadDefault({ upstreamUrl, ...(port !== undefined && { port }), ...(dataDir !== undefined && { dataDir }), ...(workers !== undefined && { workers }) }, env).config
+export function defaultConfig ({ env, ...flags }: Flags & { upstreamUrl: string, env: Environment }): Config {
+  return loadDefault(flags, env).config
 }
 
 export function loadDefault (flags: Flags & { upstreamUrl: string }, env: Environment): Loaded {
@@ -81,6 +93,7 @@ function resolveSource (source: Source, { env, flags, name, base }: Surroundings
   const schema = ConfigSchema as unknown as SchemaNode
   const early = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
   const origins = override(tree, schema, env)
+  if (name === null && valueAt(tree, ['listen', 'host']) === undefined) putAt(tree, ['listen', 'host'], HOST_WITHOUT_FILE)
   const secrets = readSecretFiles(tree, base)
   early.push(...applyFlags(tree, flags, origins), ...secrets.mistakes, ...takeLater(tree))
   early.push(...spreadPresets(tree))
@@ -100,18 +113,20 @@ function mistakesOf (tree: unknown, base: string): Mistake[] {
   return [...shape, ...rangeMistakes(tree), ...check(tree as ConfigFile, broken, base)]
 }
 
-function applyFlags (tree: Record<string, unknown>, { upstreamUrl, port, dataDir, workers }: Flags, origins: Origins): Mistake[] {
+function applyFlags (tree: Record<string, unknown>, { upstreamUrl, upstreamFrom = '--upstream', host, port, adminPort, dataDir, workers }: Flags, origins: Origins): Mistake[] {
   const set = (path: readonly string[], value: unknown, flag: string) => {
     if (value !== undefined && putAt(tree, path, value)) origins.set(pathText(path), flag)
   }
+  set(['listen', 'host'], host, '--host')
   set(['listen', 'port'], port, '--port')
+  set(['admin', 'port'], adminPort, '--admin-port')
   set(['dataDir'], dataDir, '--data-dir')
   set(['workers'], workers, '--workers')
   if (upstreamUrl === undefined) return []
   const names = isTree(tree.upstreams) ? Object.keys(tree.upstreams) : []
   const [only] = names
-  if (names.length !== 1 || only === undefined) return [{ path: ['upstreams'], at: 'key', message: `--upstream takes the place of the one upstream of a file; this one has ${names.length}` }]
-  set(['upstreams', only, 'url'], upstreamUrl, '--upstream')
+  if (names.length !== 1 || only === undefined) return [{ path: ['upstreams'], at: 'key', message: `${upstreamFrom} takes the place of the one upstream of a file; this one has ${names.length}` }]
+  set(['upstreams', only, 'url'], upstreamUrl, upstreamFrom)
   return []
 }
 

@@ -12,7 +12,7 @@ import { createWorkerMetrics } from '../telemetry/metrics.ts'
 import type { WorkerMetrics } from '../telemetry/metrics.ts'
 import type { About, Answers, Failed, FromWorker, Question, Start, ToWorker } from './messages.ts'
 
-/** What holds the process after its end is a leak, and must not hold up a roll-out (as in ../main.ts). */
+/** What holds the process after its end is a leak, and must not hold up a roll-out (as in ../cli/main.ts). */
 const LEAK_GRACE_MS = 2_000
 
 /** null: the start has not come yet. */
@@ -71,6 +71,7 @@ async function answer (question: Question): Promise<Answers[About]> {
   switch (question.about) {
     case 'readiness': return serving?.readiness() ?? { phase: 'starting', degraded: [], blocked: null, standing: null }
     case 'metrics': return metrics?.snapshot() ?? { ours: [], process: [] }
+    case 'underWay': return serving?.underWay() ?? { executions: 0, deliveries: 0 }
     case 'take': return take(question.config)
   }
 }

@@ -2,6 +2,7 @@
  * What the primary and its workers say to each other, by the channel that Node gives them. Plain values only: they go
  * through the structured clone, which keeps a Map a Map.
  */
+import type { UnderWay } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import type { LeaseRange } from '../config/leases.ts'
 import type { Readiness } from '../http/admin.ts'
@@ -11,6 +12,7 @@ import type { Snapshot } from '../telemetry/aggregate.ts'
 export interface Answers {
   readonly readiness: Readiness
   readonly metrics: Snapshot
+  readonly underWay: UnderWay
   /** From now on this configuration counts. null: it does; else why it does not. */
   readonly take: string | null
 }
@@ -20,6 +22,7 @@ export type About = keyof Answers
 interface Questions {
   readonly readiness: { readonly about: 'readiness' }
   readonly metrics: { readonly about: 'metrics' }
+  readonly underWay: { readonly about: 'underWay' }
   readonly take: { readonly about: 'take', readonly config: Config }
 }
 

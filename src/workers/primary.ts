@@ -2,6 +2,7 @@
  * The primary of a gateway with several workers: it binds the port and hands connections on, has the admin port, judges
  * new configurations, and is the one that signals go to. It opens no store, and no request comes through it.
  */
+import type { UnderWay } from '../app.ts'
 import { banner } from '../banner.ts'
 import { SYSTEM_CLOCK } from '../clock.ts'
 import type { Config } from '../config/config.ts'
@@ -42,6 +43,8 @@ export interface Primary {
   readonly gaveUp: Promise<StartError>
   /** As App's. */
   readonly reload: (load: (() => Config) | null) => void
+  /** As App's, of all workers that answer. */
+  readonly stopping: () => Promise<UnderWay & Config['drain']>
   /** Drains all workers and ends after them. The exit code. */
   readonly stop: () => Promise<number>
   /** Ends all workers where they stand. */
@@ -72,6 +75,7 @@ export async function startPrimary (config: Config, { size, instance, announce }
     }),
     gaveUp: gateway.gaveUp.promise,
     reload: load => { gateway.reload(load) },
+    stopping: () => gateway.stopping(),
     stop: async () => {
       const clean = await gateway.drain()
       await admin.close()
@@ -189,6 +193,12 @@ class Workers {
   }
 
   // -------------------------------------------------------------- the end
+
+  async stopping (): Promise<UnderWay & Config['drain']> {
+    const all = [...(await this.#ask<'underWay'>({ about: 'underWay' }, READINESS_WITHIN_MS)).values()]
+    const sum = (what: keyof UnderWay): number => all.reduce((total, each) => total + each[what], 0)
+    return { executions: sum('executions'), deliveries: sum('deliveries'), ...this.config.drain }
+  }
 
   async drain (): Promise<boolean> {
     const { delayMs, timeoutMs } = this.config.drain

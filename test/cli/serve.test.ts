@@ -1,63 +1,10 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import { createInterface } from 'node:readline'
 import { test } from 'node:test'
-import type { TestContext } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
-import { bareEnv } from '../harness/process-gateway.ts'
+import { ANOTHER_WISH_MS, Onceway, pay } from './onceway.ts'
 import { directory, fileIn } from './world.ts'
-
-const MAIN = new URL('../../src/main.ts', import.meta.url).pathname
-/** Free ports, nothing but errors in the log, and no time lost in draining unless a test is about that. */
-const QUICK = { ONCEWAY_ADMIN_PORT: '0', ONCEWAY_LISTEN_PORT: '0', ONCEWAY_LISTEN_HOST: '127.0.0.1', ONCEWAY_LOG_LEVEL: 'error', ONCEWAY_DRAIN_DELAY: '0s', ONCEWAY_DRAIN_TIMEOUT: '1s' }
-/** Longer than serve takes a repeated signal for the same wish. */
-const ANOTHER_WISH_MS = 600
-
-class Onceway {
-  readonly process: ChildProcess
-  readonly ended: Promise<number | null>
-  out = ''
-  err = ''
-  readonly #lines: AsyncIterator<string>
-
-  constructor (t: TestContext, args: readonly string[], env: Record<string, string> = {}) {
-    this.process = spawn(process.execPath, [MAIN, ...args], { env: { ...bareEnv(), ...QUICK, ...env }, stdio: ['ignore', 'pipe', 'pipe'], cwd: directory(t) })
-    this.ended = new Promise((resolve) => { this.process.once('close', resolve) })
-    this.process.stderr?.on('data', (chunk: Buffer) => { this.err += chunk.toString() })
-    const { stdout } = this.process
-    assert.ok(stdout)
-    this.#lines = createInterface({ input: stdout })[Symbol.asyncIterator]()
-    t.after(async () => {
-      this.process.kill('SIGKILL')
-      await this.ended
-    })
-  }
-
-  /** Reads on until a line matches. */
-  async says (pattern: RegExp): Promise<RegExpExecArray> {
-    for (;;) {
-      const { done, value } = await this.#lines.next()
-      if (done === true) throw new Error(`it ended without saying ${String(pattern)}: ${this.out}${this.err}`)
-      this.out += `${value}\n`
-      const match = pattern.exec(value)
-      if (match !== null) return match
-    }
-  }
-
-  async urls (): Promise<{ url: string, adminUrl: string }> {
-    const [, url = '', adminUrl = ''] = await this.says(/listens on (http:\S+) +\(admin: (http:[^)]+)\)/)
-    return { url, adminUrl }
-  }
-}
-
-async function pay (url: string, key: string): Promise<string | null> {
-  const answer = await fetch(`${url}/v1/payments`, { method: 'POST', headers: { 'idempotency-key': key, connection: 'close' }, body: '{"amount":1,"currency":"EUR"}' })
-  await answer.text()
-  return answer.headers.get('idempotency-status')
-}
 
 test('without anything it guards a toy payments API, prints what to try, and ends with 0 on SIGTERM', async (t) => {
   const onceway = new Onceway(t, ['serve'])
@@ -112,7 +59,7 @@ test('a port in use is one sentence and exit 1', async (t) => {
   assert.match(onceway.err, new RegExp(`^onceway: port ${port} .* is in use[^\\n]*\\n$`))
 })
 
-test('a data directory that cannot be written, or that another process holds, is one sentence and exit 1', async (t) => {
+test('a data directory that cannot be written is one sentence and exit 1; so is one that another process holds for longer than a drain may last', async (t) => {
   const impossible = new Onceway(t, ['serve', '--data-dir', '/dev/null/records'])
   assert.equal(await impossible.ended, 1)
   assert.match(impossible.err, /^onceway: [^\n]*\/dev\/null[^\n]*\n$/)
@@ -120,7 +67,7 @@ test('a data directory that cannot be written, or that another process holds, is
   await new Onceway(t, ['serve', '--data-dir', dataDir]).urls()
   const second = new Onceway(t, ['serve', '--data-dir', dataDir])
   assert.equal(await second.ended, 1)
-  assert.match(second.err, /^onceway: [^\n]+\n$/)
+  assert.match(second.err, /^onceway: another onceway[^\n]* still serves[^\n]+\nonceway: Another onceway serves from [^\n]+: end that process first\.[^\n]*\n$/)
 })
 
 test('migrate prepares the embedded store', async (t) => {

@@ -158,9 +158,9 @@ describe('workers that die', needs('postgres', 'redis'), () => {
     const { port } = taken.address() as AddressInfo
     const file = (await fileFor(servers))({ upstream: 'http://127.0.0.1:1' })
     const guarded = await serve(t, file.replace('listen: { host: 127.0.0.1, port: 0 }', `listen: { host: 127.0.0.1, port: ${port} }`))
-    assert.deepEqual([guarded.code, guarded.stderr], [1, `onceway: port ${port} on 127.0.0.1 is in use by another process; choose another for the guarded listener\n`])
+    assert.deepEqual([guarded.code, guarded.stderr], [1, `onceway: port ${port} on 127.0.0.1 is in use by another process; choose another for the guarded listener with --port, ONCEWAY_LISTEN_PORT or listen.port\n`])
     const admin = await serve(t, file.replace('admin: { host: 127.0.0.1, port: 0 }', `admin: { host: 127.0.0.1, port: ${port} }`))
-    assert.deepEqual([admin.code, admin.stderr], [1, `onceway: port ${port} on 127.0.0.1 is in use by another process; choose another for the admin listener\n`])
+    assert.deepEqual([admin.code, admin.stderr], [1, `onceway: port ${port} on 127.0.0.1 is in use by another process; choose another for the admin port with --admin-port, ONCEWAY_ADMIN_PORT or admin.port\n`])
   })
 })
 

@@ -2,7 +2,7 @@
  * The data directory: made if need be, and held for the life of the process, so that a second gateway never serves the
  * same records. Holds a lock on a small file of its own, never on the database: the command line may look in meanwhile.
  */
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StartError } from '../../errors.ts'
@@ -50,6 +50,41 @@ function makeAll (directory: string): void {
   mkdirSync(directory, { mode: DIRECTORY_MODE })
 }
 
+/** Another process serves from there. It may be on its way out. */
+export class DirectoryHeld extends StartError {
+  constructor (dataDir: string, cause: unknown) {
+    const pid = holderOf(dataDir)
+    super(`Another onceway serves from ${dataDir}${pid === null ? '' : ` (process ${pid})`}: end that process first. (Two gateways need a --data-dir each.)`, 1, cause)
+  }
+}
+
+/** Whether some process serves from there at the moment. @throws StartError */
+export function isHeld (dataDir: string): boolean {
+  if (!existsSync(join(dataDir, LOCK))) return false
+  try {
+    hold(dataDir)()
+    return false
+  } catch (error) {
+    if (error instanceof DirectoryHeld) return true
+    throw error
+  }
+}
+
+/** Which process serves from there, where the system tells: Linux does. */
+export function holderOf (dataDir: string): number | null {
+  try {
+    const { dev, ino } = statSync(join(dataDir, LOCK))
+    const hex = (value: number): string => value.toString(16).padStart(2, '0')
+    const file = `${hex((dev >> 8) & 0xfff)}:${hex((dev & 0xff) | ((dev >> 12) & 0xfff00))}:${ino}`
+    // "1: POSIX  ADVISORY  WRITE 4711 08:01:1234567 1073741824 1073742335"; a waiting one has "->" behind its number.
+    const lines = readFileSync('/proc/locks', 'utf8').split('\n').map(line => line.trim().split(/\s+/))
+    const pid = Number(lines.find(([, kind, , access, , place]) => kind === 'POSIX' && access === 'WRITE' && place === file)?.[4])
+    return pid > 0 ? pid : null
+  } catch {
+    return null
+  }
+}
+
 /** SQLite's own lock: it ends with the process, however that ends, and leaves nothing stale behind. */
 function hold (dataDir: string): () => void {
   let lock: DatabaseSync | null = null
@@ -60,7 +95,7 @@ function hold (dataDir: string): () => void {
     lock.exec('begin exclusive')
   } catch (error) {
     lock?.close()
-    if (primaryCode(error) === BUSY) throw new StartError(`Another onceway serves from ${dataDir}: end that process first. (Two gateways need a --data-dir each.)`, 1, error)
+    if (primaryCode(error) === BUSY) throw new DirectoryHeld(dataDir, error)
     throw unusable(dataDir, error)
   }
   const held = lock
