@@ -31,6 +31,7 @@ import { passThrough } from './passthrough.ts'
 import type { Passed } from './passthrough.ts'
 import { clientCertificateOf } from './peer.ts'
 import type { Pressure } from './pressure.ts'
+import { problemAskedFor, tellProblem } from './problem-pages.ts'
 import { sendProblem } from './problem-reply.ts'
 import { addRequestId } from './request-id.ts'
 import type { ServerOptions } from './server.ts'
@@ -67,6 +68,8 @@ export class GuardedRequests {
     if (issuedKeys !== null && asksForKey(raw)) return giveKey(request, reply, issuedKeys, this.#options)
     const message = this.#options.gateway.world.inboxes.size === 0 ? null : messageAskedFor(raw)
     if (message !== null) return tellMessage(request, reply, message, this.#options)
+    const problem = problemAskedFor(raw)
+    if (problem !== null) return tellProblem(request, reply, problem, this.#options)
     const way = this.#wayOf(raw)
     switch (way.kind) {
       case 'malformed': return this.#refuse(request, reply, way)
@@ -97,7 +100,7 @@ export class GuardedRequests {
   /** A resource of the gateway's own, which no upgrade can be asked of. */
   #isOwn (raw: IncomingMessage): boolean {
     const { issuedKeys = null, gateway } = this.#options
-    return (issuedKeys !== null && asksForKey(raw)) || (gateway.world.inboxes.size > 0 && messageAskedFor(raw) !== null)
+    return problemAskedFor(raw) !== null || (issuedKeys !== null && asksForKey(raw)) || (gateway.world.inboxes.size > 0 && messageAskedFor(raw) !== null)
   }
 
   #wayOf (raw: IncomingMessage): Way {
