@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { withFaultTable } from '../test/broken/rows.ts'
 import { withCarriers } from './carriers.ts'
+import { problemDocs } from './problem-docs.ts'
 import { referenceText, schemaText } from '../src/config/reference.ts'
 
 const root = new URL('../', import.meta.url)
@@ -12,3 +13,4 @@ writeFileSync(new URL('schema/onceway.schema.json', root), schemaText())
 writeFileSync(new URL('docs/configuration.md', root), referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml')))
 writeFileSync(new URL('docs/guarantees.md', root), withFaultTable(read('docs/guarantees.md')))
 writeFileSync(new URL('docs/identity.md', root), withCarriers(read('docs/identity.md')))
+writeFileSync(new URL('src/core/problem-docs.ts', root), problemDocs(read('docs/http.md')))

@@ -15,6 +15,8 @@ export interface Judgement {
   readonly keepBody: boolean
   /** Retention that the upstream asks for, in milliseconds, within bounds; null: the route's. */
   readonly ttlMs: number | null
+  /** What it asked for, where the bounds have changed it. */
+  readonly ttlAskedMs?: number
 }
 
 interface Judged { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
@@ -26,10 +28,13 @@ interface Judged { readonly status: number, readonly headers: RawHeaders, readon
 export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'hops' | 'leaseMs' | 'issued'>): Judgement {
   const word = steering(answer.headers)
   const listed = policy.keep.statuses.get(answer.status)
+  const askedMs = word.ttlSeconds === null ? null : word.ttlSeconds * 1000
+  const ttlMs = askedMs === null ? null : clampTtl(askedMs, policy)
   return {
     disposition: word.disposition ?? listed ?? (policy.profile === 'api' ? judgeOnce(answer, policy.hops) : judgeRelay(answer.status)),
     keepBody: policy.keep.body && !word.noBody,
-    ttlMs: word.ttlSeconds === null ? null : clampTtl(word.ttlSeconds * 1000, policy)
+    ttlMs,
+    ...(askedMs !== null && askedMs !== ttlMs && { ttlAskedMs: askedMs })
   }
 }
 

@@ -48,7 +48,7 @@ export function problem (code: ProblemCode, context: ProblemContext): Problem {
     // The Stripe family of SDKs throws only if there is an `error`; without it a 409 counts as a result.
     error: { type: errorType(code, status), code, message: detail }
   }
-  return { status, headers: problemHeaders(row, context), body: Buffer.from(JSON.stringify(body)) }
+  return { status, headers: problemHeaders(code, row, context), body: Buffer.from(JSON.stringify(body)) }
 }
 
 /** About the key, whatever status a route gives them: what is right with the request is not the question. */
@@ -60,8 +60,15 @@ function errorType (code: ProblemCode, status: number): 'idempotency_error' | 'i
   return status < 500 ? 'invalid_request_error' : 'api_error'
 }
 
-function problemHeaders (row: ProblemRow, context: ProblemContext): string[] {
+/** Where the gateway itself says what a code means. */
+export const PROBLEMS_PATH = '/.well-known/onceway/problems'
+
+/** A `problemBaseUri` that can be followed makes `type` the documentation; else it is linked (RFC 8288, as the Idempotency-Key draft has it). */
+const FOLLOWED = /^https?:\/\//i
+
+function problemHeaders (code: ProblemCode, row: ProblemRow, context: ProblemContext): string[] {
   const headers = ['Content-Type', 'application/problem+json', 'Cache-Control', 'no-store']
+  if (!FOLLOWED.test(context.base)) headers.push('Link', `<${PROBLEMS_PATH}/${code}>; rel="describedby"; type="text/html"`)
   // RFC 9110 15.5.2: there is no 401 without it.
   const challenge = context.challenge ?? row.challenge
   if (challenge !== null) headers.push('WWW-Authenticate', challenge)

@@ -27,6 +27,7 @@ import { observed, observedInbox } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
 import { RecordCounts } from './record-counts.ts'
 import { Registration } from './registration.ts'
+import { Notices } from './notices.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
 import { WORKER_LEASE_MS } from './worker-leases.ts'
@@ -69,6 +70,7 @@ export class Gateway {
   readonly heartbeatMs: number
   readonly watches: Watches
   readonly scopeSplits = new ScopeSplits()
+  readonly notices = new Notices(() => this.world)
   readonly knownScopes = new KnownScopes()
   readonly callerPlaces = new CallerPlaces()
   readonly recordCounts: RecordCounts

@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { Ajv } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { load } from 'js-yaml'
+import { problemDocs } from '../../scripts/problem-docs.ts'
 import { referenceText, schemaText } from '../../src/config/reference.ts'
 import { say } from '../cli/world.ts'
 import { ConfigWorld, fileWith } from './world.ts'
@@ -15,6 +16,10 @@ const ENV = { DATABASE_URL: 'postgres://u:p@h/db', REDIS_URL: 'redis://h' }
 test('docs/configuration.md and the JSON Schema are what the schema says; else run npm run generate', () => {
   assert.equal(read('docs/configuration.md'), referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml')))
   assert.equal(read('schema/onceway.schema.json'), schemaText())
+})
+
+test('the pages of problems say what docs/http.md says; else run npm run generate', () => {
+  assert.equal(read('src/core/problem-docs.ts'), problemDocs(read('docs/http.md')))
 })
 
 test('the example of the documentation is right', (t) => {
