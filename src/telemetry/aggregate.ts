@@ -53,8 +53,11 @@ export class Gathered {
 }
 
 export async function exposition (registry: Registry): Promise<Exposition> {
-  return { contentType: registry.contentType, text: await registry.metrics() }
+  return { contentType: registry.contentType, text: (await registry.metrics()).replace(GAUGES_CALLED_TOTAL, '$1 untyped') }
 }
+
+/** Names of prom-client's that dashboards for Node read. They go up and down, and `_total` is the end of a counter's name: so nothing is said of their type. */
+const GAUGES_CALLED_TOTAL = /^(# TYPE nodejs_active_(?:handles|requests|resources)_total) gauge$/gm
 
 /** What only grows: a gauge says how it is now, and of who is not there it says nothing. */
 function lasting (series: Series): Series {

@@ -201,6 +201,8 @@ function storeMeter (registry: Registry, reads: Array<() => void>): Pick<Meter, 
   const up = new Gauge({ name: 'onceway_store_up', help: 'Whether the store can be used just now: 1 or 0. Only those that are configured.', labelNames: ['store'], aggregator: 'min', registers })
   const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Routes that another living gateway serves with another policy, by what differs: route (one has it, the other has not), mode, key, scope, host, marks, fingerprint, unknown, keep, retention, lease.', labelNames: ['aspect'], aggregator: 'max', registers })
   const standing = new Gauge({ name: 'onceway_promise', help: 'Which promise holds, by the settings of the stores: 1 for strict or for weakened.', labelNames: ['promise'], aggregator: 'max', registers })
+  // Both 0: the database has not been asked yet.
+  for (const promise of ['strict', 'weakened']) standing.set({ promise }, 0)
   const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
   const ahead = gauge('onceway_clock_ahead_seconds', 'How far the clock of the store has stepped ahead and nobody has confirmed its time: until then nothing lapses or expires by it; 0: it has not.', 'max')
   const steps = counter('onceway_clock_steps_total', 'Steps ahead of the clock of the store that this process has found.', [])

@@ -39,4 +39,3 @@ export const OPERATIONS: Readonly<Record<string, readonly string[]>> = {
   redis: ['connect', 'lock', 'write', 'renew'],
   sqlite: ['beat', 'insert', 'look', 'renew', 'settle']
 }
-

@@ -14,7 +14,7 @@ export type Source =
   | { readonly kind: 'none', readonly why: string }
 
 /** The packages of Debian that each one is in. A compiler is of no use without the C library's headers. */
-const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], chromium: ['chromium'], haproxy: ['haproxy'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], tcc: ['tcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'], 'nats-server': ['nats-server'], 'rabbitmq-server': ['rabbitmq-server'], epmd: ['erlang-base'] } as const
+const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], chromium: ['chromium'], haproxy: ['haproxy'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], tcc: ['tcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'], promtool: ['prometheus'], 'nats-server': ['nats-server'], 'rabbitmq-server': ['rabbitmq-server'], epmd: ['erlang-base'] } as const
 export type Tool = keyof typeof TOOLS
 
 export function isTool (name: string): name is Tool {

@@ -1,0 +1,127 @@
+/** What Prometheus makes of a real gateway: its own linter over /metrics, and the rules of deploy/ over what is there from the start. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { parse } from 'yaml'
+import { findTool } from '../harness/binaries.ts'
+import { call } from '../harness/call.ts'
+import { eventually } from '../harness/eventually.ts'
+import { needs } from '../harness/needs.ts'
+import { startProcess } from '../harness/process-gateway.ts'
+import type { ProcessGateway } from '../harness/process-gateway.ts'
+import { startWitness } from '../harness/witness.ts'
+import type { Witness } from '../harness/witness.ts'
+import { directory } from '../cli/world.ts'
+import { metricsOf } from './metrics.ts'
+import { startServers } from './world.ts'
+import type { Servers } from './world.ts'
+
+/** It shares the processors with other tests. */
+const LONGEST_MS = 60_000
+const RULES = fileURLToPath(new URL('../../deploy/prometheus/alerts.yml', import.meta.url))
+
+/** A route in every mode, and one that passes through. `more`: stores and workers. */
+const fileOf = (upstream: string, more: string): string => `
+version: 1
+listen: { host: 127.0.0.1, port: 0 }
+admin: { host: 127.0.0.1, port: 0 }
+drain: { delay: 0s, timeout: 5s }
+${more}
+upstreams: { api: { url: "${upstream}" } }
+routes:
+  - name: things
+    match: { path: /things, methods: [POST] }
+    upstream: api
+    idempotency: { scope: public }
+  - name: dropped
+    match: { path: /dropped, methods: [POST] }
+    upstream: api
+    idempotency: { mode: drop, profile: relay, scope: public, key: { from: ["header:Idempotency-Key"] } }
+  - name: hooks
+    match: { path: /hooks, methods: [POST] }
+    upstream: api
+    idempotency: { mode: inbox, profile: relay, scope: public, key: { from: ["header:Idempotency-Key"], required: true } }
+  - match: { path: "/*" }
+    upstream: api
+`
+
+/** What the tool says, and its exit code. */
+function promtool (args: readonly string[], input = ''): { readonly code: number | null, readonly said: string } {
+  const tool = findTool('promtool')
+  assert.ok(tool.kind === 'binaries')
+  const { status, stdout, stderr } = spawnSync(join(tool.directory, 'promtool'), args, { input, encoding: 'utf8' })
+  return { code: status, said: `${stdout}${stderr}` }
+}
+
+async function lint (gateway: ProcessGateway): Promise<void> {
+  const { text } = await call(gateway.adminUrl, '/metrics', { method: 'GET' })
+  assert.match(text, /^onceway_build_info/m)
+  assert.deepEqual(promtool(['check', 'metrics'], text), { code: 0, said: '' })
+}
+
+async function traffic (gateway: ProcessGateway, witness: Witness): Promise<void> {
+  const post = (path: string, key: string, body = 'one') => call(gateway.url, path, { headers: { 'Idempotency-Key': key }, body })
+  assert.equal((await post('/things', 'a')).status, 201)
+  assert.equal((await post('/things', 'a')).status, 201)
+  assert.equal((await post('/things', 'a', 'another')).status, 422)
+  await call(gateway.url, '/things', { body: 'without a key' })
+  await post('/dropped', 'a')
+  await post('/dropped', 'a')
+  assert.equal((await post('/hooks', 'a')).status, 202)
+  await post('/elsewhere', 'a')
+  await eventually(() => witness.seen.some(({ target }) => target === '/hooks'), 'the message is delivered', LONGEST_MS)
+}
+
+/** Selectors of series in the rules' expressions, with their labels as they are written. */
+function selectors (): Array<{ readonly name: string, readonly labels: readonly string[] }> {
+  const { groups } = parse(readFileSync(RULES, 'utf8')) as { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly expr: string }> }> }
+  return groups.flatMap(({ rules }) => rules).flatMap(({ expr }) => Array.from(expr.matchAll(/(onceway_\w+)(?:\{([^}]*)\})?/g), ([, name = '', labels = '']) => ({ name, labels: labels === '' ? [] : labels.split(/, */) })))
+}
+
+/** Those of counters are 0. */
+async function series (gateway: ProcessGateway): Promise<void> {
+  const { text } = await call(gateway.adminUrl, '/metrics', { method: 'GET' })
+  const lines = text.split('\n').filter(line => !line.startsWith('#'))
+  const asked = selectors()
+  assert.ok(asked.length > 10)
+  for (const { name, labels } of asked) {
+    const those = lines.filter(line => new RegExp(`^${name}[{ ]`).test(line) && labels.every(label => line.includes(label)))
+    assert.ok(those.length > 0, `${name}{${labels.join()}} is not there`)
+    if (name.endsWith('_total')) assert.deepEqual(those.filter(line => !line.endsWith(' 0')), [], 'each is 0')
+  }
+}
+
+describe('for Prometheus', needs('postgres', 'redis', 'promtool'), () => {
+  let servers: Servers
+  let witness: Witness
+  before(async () => { [servers, witness] = await Promise.all([startServers(), startWitness()]) })
+  after(async () => { await Promise.all([servers.stop(), witness.close()]) })
+
+  async function readyOn (t: { after: (end: () => Promise<void>) => void }, how: string, dataDir: string): Promise<ProcessGateway> {
+    const stores = how === 'the embedded store' ? '' : `stores: { postgres: { url: "${await servers.postgres.createDatabase('metrics')}" }, redis: { url: "${servers.redis.url}" } }`
+    const gateway = await startProcess(t, { config: fileOf(witness.url, `${stores}${how === 'two workers' ? '\nworkers: 2' : ''}`), args: ['--data-dir', dataDir] })
+    await eventually(async () => (await call(gateway.adminUrl, '/readyz', { method: 'GET' })).status === 200, 'it is ready', LONGEST_MS)
+    return gateway
+  }
+
+  for (const how of ['the embedded store', 'Postgres and Redis', 'two workers']) {
+    test(`every series of an alert is there from the start, and promtool has nothing to say before any request and after traffic in every mode: ${how}`, async t => {
+      const gateway = await readyOn(t, how, directory(t))
+      await series(gateway)
+      await lint(gateway)
+      witness.seen.length = 0
+      await traffic(gateway, witness)
+      await lint(gateway)
+      // Names that dashboards for Node read, whatever the linter thinks of them.
+      const metrics = await metricsOf(gateway.adminUrl)
+      for (const name of ['handles', 'requests', 'resources']) assert.ok(metrics.has(`nodejs_active_${name}_total`))
+    })
+  }
+})
+
+test('the rules of deploy/prometheus are such as Prometheus takes', needs('promtool'), () => {
+  assert.match(promtool(['check', 'rules', RULES]).said, /SUCCESS: \d+ rules found/)
+})
