@@ -11,6 +11,7 @@ import { scopeWarnings } from '../config/scope-warnings.ts'
 import { scopeSentences } from '../config/scope-words.ts'
 import { configFile, readOptions, textOption } from './command.ts'
 import type { Command, Terminal } from './command.ts'
+import { counted } from './table.ts'
 
 const DEFAULT_FILE = 'onceway.yaml'
 
@@ -37,7 +38,7 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   if (loaded === null) return 2
   const against = textOption(options, 'against')
   if (options.values.print === true) terminal.out(printConfig(loaded.effective).trimEnd())
-  else terminal.out(`${file} is right: ${loaded.config.routes.length} routes, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
+  else terminal.out(`${file} is right: ${counted(loaded.config.routes.length, 'route')}, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
   if (options.values.print !== true) scopeSentences(loaded.config.routes).forEach(terminal.out)
   for (const sentence of [...dropWarnings(loaded.config.routes), ...scopeWarnings(loaded.config.routes, loaded.config.trustProxies.length > 0), ...hostWarnings(loaded.config.routes), ...methodWarnings(loaded.config.routes), ...loaded.config.remarks, ...secretAdvice(loaded.config)]) terminal.err(sentence)
   if (against === undefined) return 0

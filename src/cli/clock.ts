@@ -1,9 +1,8 @@
 /** `onceway clock`: whether the time of the store is believed, and an operator's word that it is right. */
 import type { Config } from '../config/config.ts'
 import type { ClockReport } from '../core/arbiter-time.ts'
-import { StartError } from '../errors.ts'
 import { EARLIER_MS_MAX } from '../store/time-seen.ts'
-import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, whoAndWhy } from './command.ts'
+import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, whoAndWhy } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { confirmClock, readClock } from './open-stores.ts'
 import { timeText } from './record-text.ts'
@@ -36,7 +35,7 @@ examples:
 async function runClock (args: readonly string[], terminal: Terminal): Promise<number> {
   const options = readOptions(args, OPTIONS, 1)
   const [name = 'show'] = options.positionals
-  if (name !== 'show' && name !== 'confirm') throw new StartError('Say what to do: show or confirm.', 2)
+  if (name !== 'show' && name !== 'confirm') return sayWhat(name, ['show', 'confirm'])
   if (name === 'show') onlyTaken(options, [], 'clock show')
   const config = configFor(options, terminal.env)
   if (name === 'confirm') await confirm(config, whoAndWhy(options), terminal)

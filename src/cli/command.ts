@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import type { ParseArgsOptionsConfig } from 'node:util'
 import { defaultConfig, loadConfig } from '../config/load.ts'
 import type { Config, Environment } from '../config/config.ts'
+import { didYouMean } from '../config/nearest.ts'
 import { StartError } from '../errors.ts'
 
 /** Where a command writes and what it reads from; tests bring their own. */
@@ -36,8 +37,16 @@ export function readOptions (args: readonly string[], options: ParseArgsOptionsC
   } catch (error) {
     if (error instanceof StartError) throw error
     const [message = 'wrong usage'] = (error as Error).message.split(/\. (To specify|This command)/)
-    throw new StartError(`${message.replace(/\.$/, '')}.`, 2, error)
+    const [, option] = /^Unknown option '--([^']+)'/.exec(message) ?? []
+    const meant = option === undefined ? '' : didYouMean(option, Object.keys(options)).replace('mean ', 'mean --')
+    throw new StartError(`${message.replace(/\.$/, '')}${meant === '' ? '.' : meant}`, 2, error)
   }
+}
+
+/** @throws StartError (exit 2) for a subcommand that is missing, or that there is not. */
+export function sayWhat (name: string, names: readonly string[]): never {
+  const what = `Say what to do: ${names.join(', ').replace(/, (?=[^,]*$)/, names.length > 2 ? ', ' : ' or ')}.`
+  throw new StartError(name === '' ? what : `There is no ${JSON.stringify(name)} here${didYouMean(name, names) || '.'} ${what}`, 2)
 }
 
 /** One of a command's. */

@@ -4,12 +4,11 @@
  */
 import type { Config } from '../config/config.ts'
 import type { EpochOrder, EpochResult } from '../core/epoch.ts'
-import { StartError } from '../errors.ts'
 import { bumpEpochOf } from '../store/postgres/epoch.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'
 import { bumpEpochIn } from '../store/sqlite/epoch.ts'
-import { CONFIG_OPTIONS, configFor, readOptions, whoAndWhy } from './command.ts'
+import { CONFIG_OPTIONS, configFor, readOptions, sayWhat, whoAndWhy } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 import { counted } from './table.ts'
 
@@ -42,8 +41,8 @@ examples:
   run: runEpoch
 }
 
-async function runEpoch ([name, ...args]: readonly string[], terminal: Terminal): Promise<number> {
-  if (name !== 'bump') throw new StartError('Say what to do: bump.', 2)
+async function runEpoch ([name = '', ...args]: readonly string[], terminal: Terminal): Promise<number> {
+  if (name !== 'bump') return sayWhat(name, ['bump'])
   const options = readOptions(args, OPTIONS)
   const order = orderOf(options)
   return tell(await bump(configFor(options, terminal.env), order), order, terminal)

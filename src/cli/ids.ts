@@ -10,7 +10,7 @@ import { withPostgres } from '../store/postgres/open.ts'
 import { reportSchemesOf, switchSchemeOf } from '../store/postgres/schemes.ts'
 import { reportSchemesIn, switchSchemeIn } from '../store/sqlite/schemes.ts'
 import { makeSecret, readSecret, secretFile } from '../store/sqlite/secret.ts'
-import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, whoAndWhy } from './command.ts'
+import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, whoAndWhy } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 import { secretsOf } from './open-stores.ts'
 import { timeText } from './record-text.ts'
@@ -54,7 +54,7 @@ examples:
 async function runIds (args: readonly string[], terminal: Terminal): Promise<number> {
   const options = readOptions(args, OPTIONS, 1)
   const [name = 'show'] = options.positionals
-  if (name !== 'show' && name !== 'upgrade') throw new StartError('Say what to do: show or upgrade.', 2)
+  if (name !== 'show' && name !== 'upgrade') return sayWhat(name, ['show', 'upgrade'])
   if (name === 'show') onlyTaken(options, [], 'ids show')
   const config = configFor(options, terminal.env)
   return name === 'upgrade' ? upgrade(config, options, terminal) : show(config, terminal)

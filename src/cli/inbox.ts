@@ -8,7 +8,7 @@ import { storeText } from '../config/store-text.ts'
 import { parseDuration } from '../config/units.ts'
 import { StartError } from '../errors.ts'
 import type { InboxStore, MessageAudit, MessageFilter } from '../ports.ts'
-import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, required, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
+import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, required, sayWhat, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
 import type { Command, Options, Subcommand, Terminal } from './command.ts'
 import { MESSAGE_HEADINGS, messageCells, messageJson, messageLines, readMessageState, stateText } from './message-text.ts'
 import { keyHashesOf } from './key-hashes.ts'
@@ -99,7 +99,7 @@ export function inboxWith (open: (config: Config) => Promise<Desk['stores'] & Pi
     help: HELP,
     run: async ([name = '', ...args], terminal) => {
       const subcommand = Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
-      if (subcommand === undefined) throw new StartError(`Say what to do: ${Object.keys(SUBCOMMANDS).join(', ')}.`, 2)
+      if (subcommand === undefined) return sayWhat(name, Object.keys(SUBCOMMANDS))
       const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
       onlyTaken(options, subcommand.takes, `inbox ${name}`)
       const config = configFor(options, terminal.env)

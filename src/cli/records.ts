@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts'
 import { storeText } from '../config/store-text.ts'
 import { StartError } from '../errors.ts'
 import type { RecordFilter } from '../ports.ts'
-import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, tellWhereCutOff, textOption, wholeNumber } from './command.ts'
+import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, tellWhereCutOff, textOption, wholeNumber } from './command.ts'
 import type { Command, Options, Subcommand, Terminal } from './command.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
@@ -91,7 +91,7 @@ examples:
 
 async function runRecords ([name = '', ...args]: readonly string[], terminal: Terminal): Promise<number> {
   const subcommand = Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
-  if (subcommand === undefined) throw new StartError(`Say what to do: ${Object.keys(SUBCOMMANDS).join(', ')}.`, 2)
+  if (subcommand === undefined) return sayWhat(name, Object.keys(SUBCOMMANDS))
   const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
   onlyTaken(options, subcommand.takes, `records ${name}`)
   const config = configFor(options, terminal.env)

@@ -1,6 +1,6 @@
 /** Finds the command that the words name, runs it, and turns what goes wrong into a sentence and an exit code. */
 import { StartError, StoreUnavailable } from '../errors.ts'
-import { nearest } from '../config/validate.ts'
+import { didYouMean } from '../config/nearest.ts'
 import type { Command, Terminal } from './command.ts'
 
 /** Loaded when called: `version` needs no database driver. */
@@ -58,8 +58,7 @@ function tell (text: string, { out, err }: Terminal, exitCode: number): number {
 }
 
 function tellUnknown (name: string, { err }: Terminal): number {
-  const near = nearest(name, Object.keys(COMMANDS))
-  err(`onceway: there is no command ${JSON.stringify(name)}${near === null ? '' : `; did you mean ${near}?`}`)
+  err(`onceway: there is no command ${JSON.stringify(name)}${didYouMean(name, Object.keys(COMMANDS))}`)
   err('onceway --help lists the commands.')
   return 2
 }

@@ -9,7 +9,8 @@ import { areAuthorities } from './certificates.ts'
 import { bodyBytesMax, checkIdempotency, routeMatch } from './check-route.ts'
 import { checkCors } from './cors.ts'
 import { checkIssuedKeys, checkOnlyIssued } from './issued-keys.ts'
-import { mistake, pathText } from './problem.ts'
+import { didYouMean } from './nearest.ts'
+import { mistake, pathText, printable } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { checkRedis } from './redis.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
@@ -69,7 +70,7 @@ function checkEventLoopDelay ({ limits }: ConfigFile): Mistake[] {
 }
 
 function checkProxy (text: string, index: number): Mistake[] {
-  return isNetwork(text) ? [] : [mistake(['trustProxies', index], 'is no address and no CIDR block; write 10.0.0.0/8 or fd00::/8')]
+  return isNetwork(text) ? [] : [mistake(['trustProxies', index], `"${printable(text)}" is no address and no CIDR block; write 10.0.0.0/8 or fd00::/8`)]
 }
 
 function isNetwork (text: string): boolean {
@@ -148,7 +149,7 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
   const unknown = upstream === undefined && sound([...path, 'upstream']) && sound(['upstreams', route.upstream])
   const guarded = sound([...path, 'idempotency']) ? route.idempotency : undefined
   return [
-    ...(unknown ? [mistake([...path, 'upstream'], `names no upstream; there ${namesText(Object.keys(file.upstreams ?? {}))}`)] : []),
+    ...(unknown ? [mistake([...path, 'upstream'], `"${printable(route.upstream)}" names no upstream; there ${namesText(Object.keys(file.upstreams ?? {}))}${didYouMean(route.upstream, Object.keys(file.upstreams ?? {}))}`)] : []),
     ...(sound([...path, 'match']) ? checkMatch(route, index) : []),
     ...(guarded === undefined ? [] : checkBuffer(guarded, file, path)),
     ...(guarded === undefined || !sound(['issuedKeys']) ? [] : checkOnlyIssued(guarded, file.issuedKeys, [...path, 'idempotency'])),

@@ -3,6 +3,8 @@ import { readPointer } from '../core/json-pointer.ts'
 import { keySourceText } from '../core/key-sources.ts'
 import type { KeyPart, KeySource } from '../core/key-sources.ts'
 import { PRESETS } from '../core/presets.ts'
+import { didYouMean } from './nearest.ts'
+import { printable } from './problem.ts'
 import { isToken } from './scope.ts'
 
 type Read<T> = { readonly value: T } | { readonly wrong: string }
@@ -10,6 +12,7 @@ type Read<T> = { readonly value: T } | { readonly wrong: string }
 export const DEFAULT_KEY_HEADER = 'idempotency-key'
 /** Of values that a template or a hash is made of: each is read of every request. */
 const PARTS_MAX = 16
+const KINDS = ['header', 'query', 'json', 'template', 'hash'] as const
 const SOURCES = `write header:NAME, query:NAME, json:/pointer, template:…, hash:body, hash:/pointer,/pointer, or a sender: ${[...PRESETS.keys()].join(', ')}`
 
 export function readKeySources (written: string | readonly string[]): Read<readonly KeySource[]> {
@@ -40,7 +43,7 @@ function readSource (text: string): Read<KeySource> {
     case 'json': return readJsonSource(rest)
     case 'template': return readTemplate(rest)
     case 'hash': return readHash(rest)
-    default: return { wrong: `${JSON.stringify(text)} is no key source; ${SOURCES}` }
+    default: return { wrong: `"${printable(text)}" is no key source; ${SOURCES}${didYouMean(kind ?? text, kind === undefined ? [...KINDS, ...PRESETS.keys()] : KINDS)}` }
   }
 }
 

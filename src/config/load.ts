@@ -17,6 +17,7 @@ import { ConfigInvalid, pathText, shownPath } from './problem.ts'
 import type { ConfigProblem, Mistake } from './problem.ts'
 import { rangeMistakes } from './ranges.ts'
 import { readSecretFiles } from './secret-files.ts'
+import type { SecretsRead } from './secret-files.ts'
 import { ConfigSchema } from './schema.ts'
 import type { ConfigFile, SchemaNode } from './schema.ts'
 import { coerce, schemaAt } from './schema-walk.ts'
@@ -99,9 +100,15 @@ function resolveSource (source: Source, { env, flags, name, base }: Surroundings
   early.push(...spreadPresets(tree))
   spreadProfiles(tree)
   const unread = new Set(secrets.unread.map(pathText))
-  const mistakes = [...early, ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path)))]
+  const mistakes = [...early, ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path))).map((each) => ofFile(each, secrets))]
   if (mistakes.length > 0) throw new ConfigInvalid(placed(mistakes, source, origins))
   return { config: configOf(tree as ConfigFile, name, base), effective: tree as ConfigFile }
+}
+
+/** What is wrong with a file's text is told as that file's. */
+function ofFile (told: Mistake, { sources }: SecretsRead): Mistake {
+  const source = sources.get(pathText(told.path))
+  return source === undefined ? told : { ...told, path: source.path, message: `${source.file} ${told.message}` }
 }
 
 /** The schema's mistakes, then those of all that is sound without them. */

@@ -61,7 +61,7 @@ export function rangeMistakes (tree: unknown): Mistake[] {
     if (parse === null || range === undefined) return
     const value = parse(text)
     const fits = value !== null && value >= (parse(range.min) ?? 0) && value <= (parse(range.max) ?? 0)
-    if (!fits) mistakes.push(mistake(path, `must be between ${range.min} and ${range.max}${range.why === undefined ? '' : `: ${range.why}`}`))
+    if (!fits) mistakes.push(mistake(path, `"${text}" must be between ${range.min} and ${range.max}${range.why === undefined ? '' : `: ${range.why}`}`))
   })
   return mistakes
 }

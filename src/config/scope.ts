@@ -1,11 +1,15 @@
 /** Scopes as they are written (`credential`, `header:X-Tenant`, `jwt?:sub`), read into their policies. */
 import { SHARED } from '../core/policy.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from '../core/policy.ts'
+import { didYouMean } from './nearest.ts'
+import { printable } from './problem.ts'
 import { TOKEN_PATTERN } from './schema-words.ts'
 
 type Read<T> = { readonly value: T } | { readonly wrong: string }
 
 const CONST_MAX = 128
+const WORDS = ['credential', 'public', SHARED, 'host'] as const
+const KINDS = ['header', 'cookie', 'jwt', 'const'] as const
 
 const CREDENTIAL: CredentialPolicy = { kind: 'credential', anonymous: false, cookies: 'refuse' }
 const PUBLIC: CredentialPolicy = { kind: 'credential', anonymous: true, cookies: 'ignore' }
@@ -44,7 +48,7 @@ function readPart (text: string): Read<ScopePart> {
       if (mark !== '') return { wrong: `${text}: a const part is never absent; write it without ?` }
       return name.length <= CONST_MAX ? { value: { kind, value: name } } : { wrong: `a const part has at most ${CONST_MAX} characters` }
     }
-    default: return { wrong: `${JSON.stringify(text)} is no scope; write credential, public, shared, host, header:NAME, cookie:NAME, jwt:CLAIM (header?:, cookie?:, jwt?: where it may be absent) or const:TEXT` }
+    default: return { wrong: `"${printable(text)}" is no scope; write credential, public, shared, host, header:NAME, cookie:NAME, jwt:CLAIM (header?:, cookie?:, jwt?: where it may be absent) or const:TEXT${didYouMean(kind ?? text, kind === undefined ? [...WORDS, ...KINDS] : KINDS)}` }
   }
 }
 

@@ -1,7 +1,7 @@
 /** `…File`: secrets and certificates that are mounted as files (`urlFile`, `tokenFile`, `caFile`). The file's text, without its last line end, takes the place of the member. */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { mistake } from './problem.ts'
+import { mistake, pathText } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { isTree, removeAt, putAt, valueAt } from './tree.ts'
 
@@ -43,12 +43,15 @@ export interface SecretsRead {
   readonly mistakes: readonly Mistake[]
   /** Members that their files do not give: to say that they are missing as well would be untrue. */
   readonly unread: readonly Path[]
+  /** Where each one that was read came from, by the text of its path. */
+  readonly sources: ReadonlyMap<string, { readonly path: Path, readonly file: string }>
 }
 
 /** Replaces every `…File` in `tree`, in place. `base`: what relative names are relative to. */
 export function readSecretFiles (tree: unknown, base: string): SecretsRead {
   const mistakes: Mistake[] = []
   const unread: Path[] = []
+  const sources = new Map<string, { path: Path, file: string }>()
   for (const path of secretsOf(tree)) {
     const pathOfFile = [...path.slice(0, -1), `${String(path.at(-1))}File`]
     const file = valueAt(tree, pathOfFile)
@@ -60,13 +63,14 @@ export function readSecretFiles (tree: unknown, base: string): SecretsRead {
     removeAt(tree, pathOfFile)
     const secret = readSecret(resolve(base, file))
     if ('text' in secret) {
+      sources.set(pathText(path), { path: pathOfFile, file: resolve(base, file) })
       putAt(tree, path, secret.text)
       continue
     }
     mistakes.push(mistake(pathOfFile, secret.wrong))
     unread.push(path)
   }
-  return { mistakes, unread }
+  return { mistakes, unread, sources }
 }
 
 function readSecret (file: string): { text: string } | { wrong: string } {

@@ -30,3 +30,17 @@ function parse (text: string, pattern: string, units: ReadonlyMap<string, number
   const value = Number.parseInt(text, 10) * (units.get(unit) ?? Number.NaN)
   return Number.isSafeInteger(value) ? value : null
 }
+
+/** As people write units elsewhere. */
+const OTHER_NAMES: ReadonlyArray<readonly [name: RegExp, duration: string | null, size: string | null]> = [
+  [/^(ms|msecs?|millis|milliseconds?)$/i, 'ms', null], [/^(s|secs?|seconds?)$/i, 's', null], [/^(m|mins?|minutes?)$/i, 'm', 'MiB'], [/^(h|hrs?|hours?)$/i, 'h', null], [/^(d|days?)$/i, 'd', null],
+  [/^(b|bytes?)$/i, null, 'B'], [/^(k|kb|kib)$/i, null, 'KiB'], [/^(mb|mib)$/i, null, 'MiB'], [/^(g|gb|gib)$/i, null, 'GiB']
+]
+
+/** `5 min` -> `5m`, `1MB` -> `1MiB`; null: nobody can tell. */
+export function meantUnit (text: string, pattern: string): string | null {
+  const [, number = '', name = ''] = /^\s*([0-9]{1,12})\s*([A-Za-z]+)\s*$/.exec(text) ?? []
+  const [, duration, size] = OTHER_NAMES.find(([other]) => other.test(name)) ?? [null, null, null]
+  const unit = pattern === DURATION_PATTERN ? duration : size
+  return unit === null ? null : `${number}${unit}`
+}

@@ -4,13 +4,15 @@
  */
 import { Ajv } from 'ajv'
 import type { ErrorObject, ValidateFunction } from 'ajv'
-import { mistake } from './problem.ts'
+import { holdsSecret } from './mask.ts'
+import { didYouMean } from './nearest.ts'
+import { mistake, printable } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { fileSchema } from './schema.ts'
 import type { SchemaNode } from './schema.ts'
 import { patternChild, schemaAt } from './schema-walk.ts'
 import { removeAt, valueAt } from './tree.ts'
-import { DURATION_HINT, DURATION_PATTERN, SIZE_HINT, SIZE_PATTERN } from './units.ts'
+import { DURATION_HINT, DURATION_PATTERN, SIZE_HINT, SIZE_PATTERN, meantUnit } from './units.ts'
 
 /** What is compiled runs once or twice in a process: to make it quicker takes longer than it does. */
 const COMPILED_FAST = { code: { optimize: false }, validateSchema: false } as const
@@ -53,7 +55,7 @@ function asMistake (error: ErrorObject, tree: unknown): Mistake {
       const { additionalProperty } = error.params as { additionalProperty: string }
       return mistake([...path, additionalProperty], unknownMember(path, additionalProperty), 'key')
     }
-    default: return mistake(path, wrongValue(error))
+    default: return mistake(path, wrongValue(error, path))
   }
 }
 
@@ -61,27 +63,42 @@ function unknownMember (path: Path, name: string): string {
   const schema = schemaAt(fileSchema(), path)
   if (schema !== null && patternChild(schema) !== undefined) return 'is no name that can stand here'
   if (/.:./.test(name)) return 'is not known; write a space behind the colon'
-  const near = nearest(name, Object.keys(schema?.properties ?? {}))
-  return `is not known${near === null ? '' : `; did you mean ${near}?`}`
+  return `is not known${didYouMean(name, Object.keys(schema?.properties ?? {}))}`
 }
 
-function wrongValue ({ keyword, parentSchema, params, message, data }: ErrorObject): string {
-  const { enum: values, pattern, type, const: only, anyOf } = (parentSchema ?? {}) as SchemaNode
-  if (keyword === 'enum') return `must be one of ${values?.join(', ') ?? ''}${hint(data, values)}`
+/** The value that is wrong comes first, where no secret can stand. */
+function wrongValue (error: ErrorObject, path: Path): string {
+  const value = valueText(error.data, path)
+  return value === null ? wrongness(error, null) : `${value} ${wrongness(error, String(error.data))}`
+}
+
+/** null: it is not to be shown, or is more than a word. */
+function valueText (data: unknown, path: Path): string | null {
+  const schema = schemaAt(fileSchema(), path)
+  if (schema === null || holdsSecret(schema) || (typeof data === 'object' && data !== null)) return null
+  return typeof data === 'string' ? `"${printable(data)}"` : String(data)
+}
+
+/** `shown`: the value, if it may be. */
+function wrongness ({ keyword, parentSchema, params, message }: ErrorObject, shown: string | null): string {
+  const { enum: values = [], pattern, type, const: only, anyOf } = (parentSchema ?? {}) as SchemaNode
+  const { limit } = params as { limit?: number }
+  const meant = (candidates: readonly unknown[]): string => shown === null ? '' : didYouMean(shown, candidates.map(String))
+  if (keyword === 'enum') return `must be one of ${values.join(', ')}${meant(values)}`
   if (keyword === 'const') return `must be ${String(only)}`
-  if (keyword === 'anyOf') return `must be ${anyOf?.map(kindOf).join(' or ') ?? 'something else'}`
-  if (keyword === 'type' && pattern === DURATION_PATTERN) return `is no duration; ${DURATION_HINT}`
-  if (keyword === 'type' && pattern === SIZE_PATTERN) return `is no size; ${SIZE_HINT}`
+  if (keyword === 'anyOf') return `must be ${anyOf?.map(kindOf).join(' or ') ?? 'something else'}${meant(anyOf?.flatMap((branch) => branch.const === undefined ? [] : [branch.const]) ?? [])}`
+  if ((keyword === 'type' || keyword === 'pattern') && (pattern === DURATION_PATTERN || pattern === SIZE_PATTERN)) return wrongUnit(pattern, shown)
   if (keyword === 'type') return `must be ${kindOf({ type: type ?? String((params as { type: unknown }).type) })}`
-  if (keyword === 'pattern' && pattern === DURATION_PATTERN) return `is no duration; ${DURATION_HINT}`
-  if (keyword === 'pattern' && pattern === SIZE_PATTERN) return `is no size; ${SIZE_HINT}`
   if (keyword === 'pattern') return `must match ${pattern ?? ''}`
+  if (keyword === 'minLength') return limit === 1 ? 'is empty' : `must have at least ${limit} characters`
+  if (keyword === 'maxLength') return `must have at most ${limit} characters`
   return message ?? 'is wrong'
 }
 
-function hint (data: unknown, values: readonly unknown[] = []): string {
-  const near = typeof data === 'string' ? nearest(data, values.map(String)) : null
-  return near === null ? '' : `; did you mean ${near}?`
+function wrongUnit (pattern: string, shown: string | null): string {
+  const meant = shown === null ? null : meantUnit(shown, pattern)
+  const hint = meant === null ? '' : `; did you mean ${meant}?`
+  return pattern === DURATION_PATTERN ? `is no duration; ${DURATION_HINT}${hint}` : `is no size; ${SIZE_HINT}${hint}`
 }
 
 function kindOf ({ type, const: only }: SchemaNode): string {
@@ -116,26 +133,4 @@ function pathOf (pointer: string, tree: unknown): Path {
     path.push(Array.isArray(valueAt(tree, path)) ? Number(name) : name)
   }
   return path
-}
-
-/** The candidate that differs least, if it differs little: a third of its letters at most. */
-export function nearest (name: string, candidates: readonly string[]): string | null {
-  const plain = (text: string) => text.toLowerCase().replaceAll(/[-_]/g, '')
-  const near = candidates.map((candidate) => ({ candidate, distance: distance(plain(name), plain(candidate)) }))
-    .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))
-    .sort((a, b) => a.distance - b.distance)
-  return near[0]?.candidate ?? null
-}
-
-/** Levenshtein's, row by row; names are short. */
-function distance (from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
-  for (let i = 0; i < Math.min(from.length, 64); i++) {
-    const next = [i + 1]
-    for (let j = 0; j < to.length; j++) {
-      next.push(Math.min((row[j] ?? 0) + (from[i] === to[j] ? 0 : 1), (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[to.length] ?? 0
 }

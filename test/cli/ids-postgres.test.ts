@@ -74,7 +74,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     assert.match(planned.err, /nothing was changed; add --yes/)
     assert.deepEqual((await store.schemes()).current, { number: 1, name: '1' })
     const done = await upgrade(['--yes'], env)
-    assert.deepEqual([done.exitCode, done.err, done.out], [0, '', `Ids are made by the scheme ${newName}, instead of 1.\n1 records, 1 message and 0 marks keep their ids. They are found by them, until they end.`])
+    assert.deepEqual([done.exitCode, done.err, done.out], [0, '', `Ids are made by the scheme ${newName}, instead of 1.\n1 record, 1 message and 0 marks keep their ids. They are found by them, until they end.`])
     assert.deepEqual((await store.schemes()).current, { number: 2, name: newName })
     const [now, before] = await shown(env)
     assert.match(now ?? '', new RegExp(`^ids are made by  ${newName}, the 2\\. here, since \\S+ by ada: release 2 is everywhere$`))

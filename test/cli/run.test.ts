@@ -40,7 +40,7 @@ test('version prints the version', async () => {
 test('check tells a right file, every mistake of a wrong one, and one that is not there', async (t) => {
   const right = await say(['check', '--config', fileIn(t, 'a.yaml', fileWith())])
   assert.equal(right.exitCode, 0)
-  assert.match(right.out, /a\.yaml is right: 1 routes, 1 of them guarded\./)
+  assert.match(right.out, /a\.yaml is right: 1 route, 1 of them guarded\./)
   assert.match(right.err, /^Route charges: a caller whose bearer token changes between retries .+$/)
   assert.deepEqual((await say(['check', '--config', fileIn(t, 'shared.yaml', fileWith({ policy: '{ scope: shared }' }))])).err, '')
   const wrong = await say(['check', '--config', fileIn(t, 'b.yaml', fileWith({ rest: 'lisen: 1', policy: '{ lease: 15 }' }))])

@@ -92,8 +92,8 @@ test('times that contradict each other are refused', (t) => {
   assert.match(said(world, '{ unknownRetention: 314s }').join(), /^unknownRetention: must be at least the upstream's timeout and a lease/)
   world.load(fileWith({ policy: '{ unknownRetention: 315s }' }))
   assert.match(said(world, '{ inFlight: { wait: 61s } }').join(), /^inFlight\.wait: is longer than answerWithin/)
-  assert.match(said(world, '{ answerWithin: 0s }').join(), /^answerWithin: must be between/)
-  assert.match(said(world, '{ lease: 999ms }').join(), /^lease: must be between 1s and 10m/)
+  assert.match(said(world, '{ answerWithin: 0s }').join(), /^answerWithin: "0s" must be between/)
+  assert.match(said(world, '{ lease: 999ms }').join(), /^lease: "999ms" must be between 1s and 10m/)
 })
 
 test('an answerWithin below the default wait is right: duplicates then wait no longer than that', (t) => {
@@ -206,7 +206,7 @@ test('an event loop delay that ordinary work exceeds is refused; 0s means never'
   const file = (text: string): string => fileWith({ rest: `limits: { eventLoopDelay: ${text} }` })
   const complaints = (text: string): string[] => world.complaints(file(text))
   assert.deepEqual(complaints('49ms'), ['limits.eventLoopDelay: must be at least 50ms, because ordinary work delays the loop by less; or 0s: requests are never shed'])
-  assert.deepEqual(complaints('2m'), ['limits.eventLoopDelay: must be between 0s and 1m'])
+  assert.deepEqual(complaints('2m'), ['limits.eventLoopDelay: "2m" must be between 0s and 1m'])
   assert.deepEqual(['50ms', '0s'].map((text) => world.load(file(text)).config.limits.eventLoopDelayMs), [50, 0])
 })
 

@@ -46,7 +46,7 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
   ['too much for a list', '{ mode: drop, drop: { store: memory, capacity: 10000001 } }', /^drop\.capacity: must be at most 10000000 with memory/],
   ['too much for a filter', '{ mode: drop, drop: { store: bloom, capacity: 100000000 } }', /^drop\.capacity: and errorRate take 189 MiB for each of two filters; at most 64 MiB/],
   ['a filter that errs always', '{ mode: drop, drop: { store: bloom, errorRate: 0.5 } }', /^drop\.errorRate: /],
-  ['a window that is none', '{ mode: drop, drop: { window: 10ms } }', /^drop\.window: must be between 1s and 366d/],
+  ['a window that is none', '{ mode: drop, drop: { window: 10ms } }', /^drop\.window: "10ms" must be between 1s and 366d/],
   ['a duplicate is no error', '{ mode: drop, drop: { status: 409 } }', /^drop\.status: /]
 ]
 for (const [why, policy, said, rest = ''] of REFUSED) {

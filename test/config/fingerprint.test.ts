@@ -30,9 +30,9 @@ const REFUSED: ReadonlyArray<readonly [fingerprint: string, said: RegExp]> = [
   ['{ ignore: [] }', /^fingerprint\.ignore: must NOT have fewer than 1 items/],
   ['{ ignore: [/a, /a] }', /^fingerprint\.ignore: must NOT have duplicate items/],
   [`{ ignore: [${Array.from({ length: 65 }, (_, index) => `/${index}`).join()}] }`, /^fingerprint\.ignore: must NOT have more than 64 items$/],
-  [`{ only: [/${'x'.repeat(256)}] }`, /^fingerprint\.only\[0\]: must NOT have more than 256 characters$/],
+  [`{ only: [/${'x'.repeat(256)}] }`, /^fingerprint\.only\[0\]: "\/x{59}…" must have at most 256 characters$/],
   [`{ only: ["${'/a'.repeat(33)}"] }`, /^fingerprint\.only\[0\]: is no JSON pointer/],
-  ['{ query: any }', /^fingerprint\.query: must be one of exact, unordered/],
+  ['{ query: any }', /^fingerprint\.query: "any" must be one of exact, unordered/],
   ['{ query: unordered, of: [method] }', /^fingerprint\.query: says nothing: the target is not compared$/],
   ['{ headers: [Authorization] }', /^fingerprint\.headers\[0\]: cannot be authorization: a credential may be renewed/],
   ['{ headers: [X-A, Cookie] }', /^fingerprint\.headers\[1\]: cannot be cookie/],
@@ -42,9 +42,9 @@ const REFUSED: ReadonlyArray<readonly [fingerprint: string, said: RegExp]> = [
   ['{ headers: [Connection] }', /^fingerprint\.headers\[0\]: cannot be connection: it belongs to one connection/],
   ['{ headers: [Onceway_Key] }', /^fingerprint\.headers\[0\]: cannot be onceway_key: only the gateway/],
   ['{ headers: [X-A, x-a] }', /^fingerprint\.headers\[1\]: is there twice \(x-a\)$/],
-  ['{ headers: ["a b"] }', /^fingerprint\.headers\[0\]: must match/],
+  ['{ headers: ["a b"] }', /^fingerprint\.headers\[0\]: "a b" must match/],
   [`{ headers: [${Array.from({ length: 17 }, (_, index) => `X-${index}`).join()}] }`, /^fingerprint\.headers: must NOT have more than 16 items$/],
-  ['{ of: [method, headers] }', /^fingerprint\.of\[1\]: must be one of method, target, host, mediaType, semantics, body/]
+  ['{ of: [method, headers] }', /^fingerprint\.of\[1\]: "headers" must be one of method, target, host, mediaType, semantics, body/]
 ]
 
 for (const [fingerprint, said] of REFUSED) {

@@ -39,15 +39,15 @@ test('a jwt: scope needs jwt beside it, as on a route', (t) => {
 })
 
 const WRONG: ReadonlyArray<readonly [what: string, file: Parameters<typeof fileWith>[0], complaints: RegExp[]]> = [
-  ['a secret that is too short', { rest: issuing('', 'secrets: [{ id: one, secret: hunter2 }]') }, [/^issuedKeys\.secrets\[0\]\.secret: must NOT have fewer than 32 characters$/]],
+  ['a secret that is too short', { rest: issuing('', 'secrets: [{ id: one, secret: hunter2 }]') }, [/^issuedKeys\.secrets\[0\]\.secret: must have at least 32 characters$/]],
   ['no secret at all', { rest: issuing('', 'secrets: []') }, [/^issuedKeys\.secrets: must NOT have fewer than 1 items$/]],
   ['a secret without its text', { rest: issuing('', 'secrets: [{ id: one }]') }, [/^issuedKeys\.secrets\[0\]\.secret: is missing; give secret or secretFile$/]],
   ['a file that is not there', { rest: issuing('', 'secrets: [{ id: one, secretFile: nowhere }]') }, [/^issuedKeys\.secrets\[0\]\.secretFile: .*nowhere cannot be read \(ENOENT\)$/]],
   ['a secret and its file', { rest: issuing('', `secrets: [{ id: one, secret: ${SECRET}, secretFile: nowhere }]`) }, [/secretFile: stands beside secret: give one of the two$/]],
   ['an id twice', { rest: issuing('', ring('one', 'two', 'one')) }, [/^issuedKeys\.secrets\[2\]\.id: is the id of secrets\[0\] too/]],
-  ['an id that no key could carry', { rest: issuing('', `secrets: [{ id: "a.b", secret: ${SECRET} }]`) }, [/^issuedKeys\.secrets\[0\]\.id: must match/]],
+  ['an id that no key could carry', { rest: issuing('', `secrets: [{ id: "a.b", secret: ${SECRET} }]`) }, [/^issuedKeys\.secrets\[0\]\.id: "a\.b" must match/]],
   ['a scope in which nobody is told apart', { rest: issuing('scope: ["const:all"]') }, [/^issuedKeys\.scope: says nothing about the caller/]],
-  ['a lifetime too short to use a key', { rest: issuing('lifetime: 59s') }, [/^issuedKeys\.lifetime: must be between 1m and 365d/]],
+  ['a lifetime too short to use a key', { rest: issuing('lifetime: 59s') }, [/^issuedKeys\.lifetime: "59s" must be between 1m and 365d/]],
   ['a route that requires what nobody issues', { policy: REQUIRED }, [/^routes\[0\]\.idempotency\.key\.issued: needs issuedKeys/]],
   ['a route with another scope', { rest: issuing(), policy: '{ key: { issued: required }, scope: ["header:X-Tenant"] }' }, [/^routes\[0\]\.idempotency\.scope: must be that of issuedKeys/]],
   ['a route with a derived key', { rest: issuing(), policy: '{ key: { issued: required, from: ["header:Idempotency-Key", "json:/id"] } }' }, [/^routes\[0\]\.idempotency\.key\.from: must be header: alone/]],
@@ -101,5 +101,5 @@ test('limits.inFlightPerScope is off unless it is set', (t) => {
   const world = new ConfigWorld(t)
   assert.equal(world.load(fileWith()).config.limits.inFlightPerScope, 0)
   assert.equal(world.load(fileWith({ rest: 'limits: { inFlightPerScope: 20 }' })).config.limits.inFlightPerScope, 20)
-  assert.deepEqual(world.complaints(fileWith({ rest: 'limits: { inFlightPerScope: -1 }' })), ['limits.inFlightPerScope: must be >= 0'])
+  assert.deepEqual(world.complaints(fileWith({ rest: 'limits: { inFlightPerScope: -1 }' })), ['limits.inFlightPerScope: -1 must be >= 0'])
 })

@@ -115,7 +115,7 @@ test('several workers on the embedded store are refused, and why; auto is one th
   assert.equal(world.problems(fileWith({ rest: 'workers: 2\nstores: { redis: { url: "redis://h" } }' })).length, 1)
 })
 
-for (const [written, complaint] of [['0', 'must be >= 1'], ['257', 'must be <= 256'], ['many', 'must be auto or a whole number'], ['1.5', 'must be auto or a whole number']] as const) {
+for (const [written, complaint] of [['0', '0 must be >= 1'], ['257', '257 must be <= 256'], ['many', '"many" must be auto or a whole number'], ['1.5', '1.5 must be auto or a whole number']] as const) {
   test(`workers: ${written} is none`, (t) => {
     assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ rest: `workers: ${written}\n${ON_POSTGRES}` })), [`workers: ${complaint}`])
   })

@@ -108,7 +108,7 @@ for (const [name, HERE, signed] of NAMES) {
   const wrong: ReadonlyArray<readonly [what: string, verify: string, complaint: RegExp]> = [
     ['no secret', 'scheme: github', new RegExp(`^${HERE}\\.secret: is missing; write secret or secretFile$`)],
     ['only the secret before it', 'scheme: github, previousSecret: hunter2', new RegExp(`^${HERE}\\.secret: is missing`)],
-    ['an empty secret', 'scheme: github, secret: ""', new RegExp(`^${HERE}\\.secret: must NOT have fewer than 1`)],
+    ['an empty secret', 'scheme: github, secret: ""', new RegExp(`^${HERE}\\.secret: is empty`)],
     ['a secret twice', 'scheme: github, secret: hunter2, previousSecret: hunter2', new RegExp(`^${HERE}\\.previousSecret: is the same as secret$`)],
     ['a file of the secret that is not there', 'scheme: github, secretFile: nowhere', new RegExp(`^${HERE}\\.secretFile: .*nowhere cannot be read \\(ENOENT\\)$`)],
     ['a file of the one before it that is not there', 'scheme: github, secret: hunter2, previousSecretFile: nowhere', new RegExp(`^${HERE}\\.previousSecretFile: .*nowhere cannot be read \\(ENOENT\\)$`)],
@@ -126,7 +126,7 @@ for (const [name, HERE, signed] of NAMES) {
     ['the same of the one before it', `scheme: standard-webhooks, secret: ${SECRET}, previousSecret: "hunter2 "`, new RegExp(`^${HERE}\\.previousSecret: is no Standard`)],
     ['hmac without its header', 'scheme: hmac, secret: hunter2', new RegExp(`^${HERE}\\.hmac: is missing; scheme hmac needs hmac: \\{ header \\}$`)],
     ['hmac beside another scheme', 'scheme: github, secret: hunter2, hmac: { header: X-A }', new RegExp(`^${HERE}\\.hmac: is not used: scheme is github$`)],
-    ['a tolerance of nothing', 'scheme: stripe, secret: hunter2, tolerance: 0s', new RegExp(`^${HERE}\\.tolerance: must be between 1s and 24h`)]
+    ['a tolerance of nothing', 'scheme: stripe, secret: hunter2, tolerance: 0s', new RegExp(`^${HERE}\\.tolerance: "0s" must be between 1s and 24h`)]
   ]
 
   for (const [what, verify, complaint] of wrong) {
