@@ -12,9 +12,12 @@ const SOURCES = ['package.json', 'package-lock.json', '.npmrc', 'README.md', 'AR
 export const run = promisify(execFile)
 
 /** A copy of the tree in which a package can be made while others use this one. */
-export function copyOfTree (directory: string): string {
+function copyOfTree (directory: string): string {
   for (const name of SOURCES) cpSync(join(ROOT, name), join(directory, name), { recursive: true, filter: path => !path.includes('/node_modules/') })
   symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
+  // `npm run typecheck` checks the same sources.
+  const build = join(directory, 'tsconfig.build.json')
+  writeFileSync(build, readFileSync(build, 'utf8').replace('"noEmit": false,', '"noEmit": false, "noCheck": true,'))
   return directory
 }
 
