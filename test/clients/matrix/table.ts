@@ -7,7 +7,7 @@ export const SOLO = ['first', 'lost', 'timeout', 'inFlight', 'long', 'other', 'f
 export const TOGETHER = ['down', 'drain'] as const
 export const COLUMNS = [...SOLO, ...TOGETHER] as const
 /** What is played without a gateway too. */
-export const BARE = ['lost', 'timeout', 'failed', 'brokenOff'] as const
+export const BARE = ['lost', 'timeout', 'inFlight', 'failed', 'brokenOff'] as const
 
 export type SoloColumn = typeof SOLO[number]
 export type Column = typeof COLUMNS[number]
@@ -49,7 +49,7 @@ const BEST: Readonly<Record<Column, Outcome>> = {
 }
 
 /** What becomes of one that retries whatever a retry can help, without a gateway. */
-const BARE_RETRIED: Readonly<Record<BareColumn, Outcome>> = { lost: [2, '201'], timeout: [2, '201'], failed: [1, '500'], brokenOff: [2, '201'] }
+const BARE_RETRIED: Readonly<Record<BareColumn, Outcome>> = { lost: [2, '201'], timeout: [2, '201'], inFlight: [2, '201'], failed: [1, '500'], brokenOff: [2, '201'] }
 
 export interface Row {
   readonly id: string
@@ -136,5 +136,5 @@ export function verdictOf ([executed, ending]: Outcome): Verdict {
 
 /** Why cells of a column are wrong: what such a client does without a gateway. */
 export const WHY_WRONG: Partial<Readonly<Record<Column, string>>> = {
-  long: 'These clients retry no 409 by themselves, so they end with it. Without a gateway they would end with an answer here, and the API would have done it twice. With the options of the next row, or with a larger `inFlight.wait` on the route, they get the one answer. So does the same call later, which the tests show.'
+  long: 'These clients retry no 409 by themselves, so they end with it. Without a gateway a duplicate is done a second time (see below). With the options of the row below it, where there is one, or with a larger `inFlight.wait` on the route, a client gets the one answer. So does the same call later, which the tests show.'
 }
