@@ -2,6 +2,7 @@
 import type { Config } from './config/config.ts'
 import { hostWarnings } from './config/host-warnings.ts'
 import { scopeWarnings } from './config/scope-warnings.ts'
+import { scopeSentences } from './config/scope-words.ts'
 import { partText } from './core/aspects.ts'
 import { SHARED } from './core/policy.ts'
 import type { IdempotencyPolicy, Route } from './core/policy.ts'
@@ -16,6 +17,7 @@ export function banner (config: Config, where: readonly string[], url: string, a
     ...where.map((line, index) => `${index === 0 ? 'stores   ' : '         '} ${line}`),
     ...(workers > 1 ? [`workers   ${workers} processes`] : []),
     ...config.routes.map((route, index) => `${index === 0 ? 'routes   ' : '         '} ${routeLine(route)}`),
+    ...scopeSentences(config.routes).map((sentence, index) => `${index === 0 ? 'scopes   ' : '         '} ${sentence}`),
     ...[...scopeWarnings(config.routes, config.trustProxies.length > 0), ...hostWarnings(config.routes)].map((sentence) => `note      ${sentence}`)
   ]
 }

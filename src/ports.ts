@@ -273,7 +273,7 @@ export interface Copy {
   readonly attempt: number
   readonly fingerprint: Fingerprint
   readonly answer: Answer
-  /** Wall clock; what clients are told (Idempotency-Expires). */
+  /** Wall clock; one lease before the row's end, which is what clients are told (Idempotency-Expires). */
   readonly expiresAtMs: number
   /** The row's lease, whatever the route's is where it is read: a delete waits for two of these (P10). */
   readonly leaseMs: number

@@ -85,6 +85,14 @@ test('every rule of docs/protocol.md names a test that exists', () => {
   assert.deepEqual(Array.from(named).filter(path => !existsSync(join(ROOT, 'test', path))), [])
 })
 
+test('docs/http.md lists every field that a replay leaves out, and no other', async () => {
+  const { NOT_KEPT, NOT_KEPT_PREFIXES } = await import('../src/core/headers.ts')
+  const section = read('docs/http.md').split('### What a replay leaves out')[1]?.split('\n## ')[0] ?? ''
+  const rows = section.split('\n').filter(line => /^\| the |^\| how long/.test(line))
+  const listed = rows.flatMap(line => Array.from(line.matchAll(/`([^`]+)`/g), ([, name]) => name?.toLowerCase() ?? ''))
+  assert.deepEqual(listed.sort(), [...NOT_KEPT, ...NOT_KEPT_PREFIXES.map(prefix => `${prefix}*`)].sort())
+})
+
 test('every problem that the gateway answers with stands in the documents', async () => {
   const { PROBLEMS } = await import('../src/core/problems.ts')
   const text = PAGES.map(read).join('\n')

@@ -7,6 +7,7 @@ import { load } from '../config/load.ts'
 import { printConfig } from '../config/print.ts'
 import { ConfigInvalid, problemLine } from '../config/problem.ts'
 import { scopeWarnings } from '../config/scope-warnings.ts'
+import { scopeSentences } from '../config/scope-words.ts'
 import { readOptions, textOption } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 
@@ -36,6 +37,7 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   const against = textOption(options, 'against')
   if (options.values.print === true) terminal.out(printConfig(loaded.effective).trimEnd())
   else terminal.out(`${file} is right: ${loaded.config.routes.length} routes, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
+  if (options.values.print !== true) scopeSentences(loaded.config.routes).forEach(terminal.out)
   for (const sentence of [...dropWarnings(loaded.config.routes), ...scopeWarnings(loaded.config.routes, loaded.config.trustProxies.length > 0), ...hostWarnings(loaded.config.routes), ...loaded.config.remarks, ...secretAdvice(loaded.config)]) terminal.err(sentence)
   if (against === undefined) return 0
   const old = tryLoad(against, terminal)

@@ -40,7 +40,8 @@ export function scopeWarnings (routes: readonly Told[], believes: boolean): stri
   })
 }
 
-function named (names: readonly string[]): string {
+/** `a, b and 3 more`. */
+export function named (names: readonly string[]): string {
   const more = names.length - NAMED_MAX
   return `${names.slice(0, NAMED_MAX).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }

@@ -5,6 +5,7 @@
 import { carrierOf } from './carriers.ts'
 import { plainName } from './fields.ts'
 import type { RawHeaders } from './record.ts'
+import type { Rules } from './rules.ts'
 
 /** Wherever in the name they stand: `X-Accesstoken`, `My-Api-Key`. */
 const TELLING = /token|secret|api-?key|passw|passcode|credential|session|jwt|assertion|signature|hmac|auth(?!or(?!i[sz]))|bearer/
@@ -40,3 +41,24 @@ export function firstLookAlike (raw: RawHeaders, own: readonly string[]): string
   }
   return null
 }
+
+/** Names that often tell callers apart and often mean something else (`X-Client: ios`): too little to refuse a request for. */
+const MAY_TELL = /(?:^|-)(?:customer|client|buyer|seller|vendor|merchant|partner|person|employee|owner|party|player|patient|company|org|organi[sz]ation|team|device)(?:-?id)?$/
+
+/**
+ * Of a request that counts as one of nobody: the first field that may name its caller all the same, cut, as it was sent; null:
+ * none. By the first rules most carriers do not count.
+ */
+export function firstUncounted (raw: RawHeaders, rules: Rules, own: readonly string[]): string | null {
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    const plain = plainName(name)
+    const carrier = carrierOf(plain)
+    const tells = carrier === undefined ? (MAY_TELL.test(plain) || looksLikeCarrier(plain)) && !NOT_A_CARRIER.test(plain) : rules === 1 && carrier.class !== 'rotating'
+    if (tells && !own.includes(name.toLowerCase())) return name.slice(0, SHOWN_MAX)
+  }
+  return null
+}
+
+/** A header's name is the client's text. */
+const SHOWN_MAX = 64

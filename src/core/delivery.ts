@@ -3,11 +3,11 @@
  * says yes (any 2xx that is kept), never (410), or the route's patience is over.
  */
 import { judge } from './disposition.ts'
-import { headerValue } from './lines.ts'
 import { WORKER_LOST } from './message.ts'
 import type { Delivery, Fate } from './message.ts'
 import type { IdempotencyPolicy, InboxPolicy } from './policy.ts'
 import type { Answer } from './record.ts'
+import { retryAfterMs } from './retry-hints.ts'
 
 /** How a sending ended, in the words of the upstream's port. */
 export type Sent =
@@ -78,11 +78,3 @@ export function backoffMs ({ tries, chance }: Pick<Tried, 'tries' | 'chance'>, {
 const DOUBLINGS_MAX = 40
 /** A pause of nothing would be a loop. */
 const LEAST_MS = 10
-
-/** Seconds, or a date (RFC 9110 10.2.3). As long as it says; whoever waits has a bound of his own. */
-export function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
-  const value = headerValue(headers, 'retry-after')?.trim() ?? ''
-  if (/^[0-9]+$/.test(value)) return Math.min(Number(value) * 1_000, Number.MAX_SAFE_INTEGER)
-  const at = Date.parse(value)
-  return Number.isNaN(at) ? null : Math.max(0, at - nowMs)
-}

@@ -8,12 +8,15 @@ import { isCodeOfHop, SHARED, writerOf } from './hops.ts'
 import { headerLines, headerValue } from './lines.ts'
 import type { Disposition, HopsPolicy, IdempotencyPolicy, ReleasePolicy } from './policy.ts'
 import type { RawHeaders } from './record.ts'
+import { retryAfterMs } from './retry-hints.ts'
 
 export interface Judgement {
   readonly disposition: Disposition
   readonly keepBody: boolean
   /** Retention that the upstream asks for, in milliseconds, within bounds; null: the route's. */
   readonly ttlMs: number | null
+  /** What it asked for, where the bounds have changed it. */
+  readonly ttlAskedMs?: number
 }
 
 interface Judged { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
@@ -25,22 +28,34 @@ interface Judged { readonly status: number, readonly headers: RawHeaders, readon
 export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'hops' | 'leaseMs' | 'issued'>): Judgement {
   const word = steering(answer.headers)
   const listed = policy.keep.statuses.get(answer.status)
+  const askedMs = word.ttlSeconds === null ? null : word.ttlSeconds * 1000
+  const ttlMs = askedMs === null ? null : clampTtl(askedMs, policy)
   return {
     disposition: word.disposition ?? listed ?? (policy.profile === 'api' ? judgeOnce(answer, policy.hops) : judgeRelay(answer.status)),
     keepBody: policy.keep.body && !word.noBody,
-    ttlMs: word.ttlSeconds === null ? null : clampTtl(word.ttlSeconds * 1000, policy)
+    ttlMs,
+    ...(askedMs !== null && askedMs !== ttlMs && { ttlAskedMs: askedMs })
   }
 }
 
-/** Refused before the work: who are you (401, 403, 407), too early (425), too many (429). */
-const NOT_PROCESSED: ReadonlySet<number> = new Set([401, 403, 407, 425, 429])
+/** Refused before the work: who are you (401, 403, 407), locked (423), too early (425), too many (429). */
+const NOT_PROCESSED: ReadonlySet<number> = new Set([401, 403, 407, 423, 425, 429])
+const CONFLICT = 409
 
 /** Profile `api`: at most once. What may have been processed is kept, errors included; what a hop says of it counts by what it means. */
 function judgeOnce (answer: Judged, hops: HopsPolicy): Disposition {
-  if (NOT_PROCESSED.has(answer.status)) return 'release'
+  if (NOT_PROCESSED.has(answer.status) || isForNow(answer)) return 'release'
   if (answer.status === 502 || answer.status === 504) return 'unknown'
   if (SHARED.has(answer.status)) return writerOf(answer, hops) === 'perhaps' ? 'unknown' : 'release'
   return isCodeOfHop(answer.status) ? BY_CODE[writerOf(answer, hops)] : 'keep'
+}
+
+/**
+ * A conflict that passes by itself (a lock, another request under way), as opposed to one with what is there. No hint frees another
+ * status: `Stripe-Should-Retry: true` beside a 500 says that a retry is safe, not that nothing was done.
+ */
+function isForNow (answer: Judged): boolean {
+  return answer.status === CONFLICT && retryAfterMs(answer, 0) !== null
 }
 
 const BY_CODE = { application: 'keep', unreached: 'release', perhaps: 'unknown' } as const

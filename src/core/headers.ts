@@ -78,14 +78,14 @@ export function passedHeaders (status: number, raw: RawHeaders): string[] {
  * True of one exchange and not of another (protocol.md §8): the time, the session, the challenge, the quota, the trace. A
  * Request-Id is none of these: it names what the upstream did, and by it its people find that.
  */
-const NOT_KEPT: ReadonlySet<string> = new Set([
-  'date', 'age', 'via', 'alt-svc', 'warning', 'retry-after', 'server-timing', 'clear-site-data',
+export const NOT_KEPT: ReadonlySet<string> = new Set([
+  'date', 'age', 'via', 'alt-svc', 'warning', 'server-timing', 'clear-site-data',
   'set-cookie', 'set-cookie2', 'www-authenticate', 'authentication-info', 'proxy-authentication-info',
   'traceparent', 'tracestate', 'traceresponse', 'b3', 'x-request-id', 'x-correlation-id', 'x-trace-id',
   'x-amzn-trace-id', 'x-amzn-requestid', 'x-cloud-trace-context', 'x-envoy-upstream-service-time', 'x-runtime', 'x-response-time',
   'cf-ray', 'nel', 'report-to'
 ])
-const NOT_KEPT_PREFIXES = ['ratelimit', 'x-ratelimit-', 'x-rate-limit-', 'x-b3-'] as const
+export const NOT_KEPT_PREFIXES = ['ratelimit', 'x-ratelimit-', 'x-rate-limit-', 'x-b3-'] as const
 
 /** What is kept of {@link answerHeaders} for replays. `keepHeaders` wins over `dropHeaders`, both over the list. */
 export function keptHeaders (answerHeaders: RawHeaders, keep: Pick<KeepPolicy, 'dropHeaders' | 'keepHeaders'>): string[] {

@@ -29,11 +29,14 @@ export function parseKey (rawHeaders: RawHeaders, policy: KeyHeader): KeyResult 
   if (value === '') return invalid(`The ${spelledName(policy.header)} header is empty.`)
   if (value.startsWith('"')) return bounded(parseQuoted(value), policy, QUOTED_ADVICE)
   if (policy.syntax === 'strict') return invalid(`This route takes ${spelledName(policy.header)} only as a quoted structured-field string.`)
+  if (value.includes(',')) return invalid(`The ${spelledName(policy.header)} header ${COMMA_ADVICE}`)
   return bounded(BARE.test(value) ? value : null, policy, BARE_ADVICE)
 }
 
 const BARE = /^[\x21-\x7e]+$/
 const BARE_ADVICE = 'is not a key: use printable ASCII without spaces.'
+/** A hop may join two lines into one (RFC 9110 5.2), with a blank or without: `a,b` is two keys as well as one. */
+const COMMA_ADVICE = 'has a comma outside of quotation marks: two keys that were joined on the way look like that. Send one key; one that has a comma is sent in quotation marks.'
 const QUOTED_ADVICE = 'starts with a quotation mark and is not a structured-field string (RFC 9651).'
 
 function bounded (key: string | null, policy: KeyHeader, advice: string): KeyResult {

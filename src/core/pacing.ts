@@ -3,10 +3,11 @@
  * and fewer at once, in the end by one at a time with a pause between; one that takes messages again is given more and more.
  * So an outage spends few attempts, and its end is no stampede.
  */
-import { isFinal, retryAfterMs } from './delivery.ts'
+import { isFinal } from './delivery.ts'
 import type { Sent } from './delivery.ts'
 import type { Fate } from './message.ts'
 import type { InboxPolicy } from './policy.ts'
+import { retryAfterMs } from './retry-hints.ts'
 
 /** Times are those of one clock that never goes backwards. */
 export interface Pace {

@@ -1,5 +1,6 @@
 /** Whose request it is: by what its connection said a moment ago, by its head alone, or by a token that has to be verified first. */
 import type { Signing } from '../core/caller-scope.ts'
+import { firstUncounted } from '../core/carrier-names.ts'
 import { headersRead } from '../core/key-sources.ts'
 import type { IdempotencyPolicy, UpstreamPolicy } from '../core/policy.ts'
 import type { Rules } from '../core/rules.ts'
@@ -46,10 +47,22 @@ export async function callerScope (gateway: Gateway, request: CallerRequest, who
   const claims = token?.claims ?? null
   const found = scopeOf(request, whose.scope, claims, optionsOf(whose, rules, deciding?.shown))
   if (found.kind === 'scope') {
+    if (isOfNobody(found.scope, whose)) sayUncounted(gateway, request, whose, place)
     if (found.warning !== undefined) gateway.world.log.debug({ route: place }, found.warning)
     else if (deciding !== null && connection !== undefined) gateway.knownScopes.keep(connection, deciding, found.scope)
   }
   return answer(found, { rules, request, whose, claims, host })
+}
+
+function isOfNobody (scope: string, { scope: policy }: WhoseKey): boolean {
+  return policy.kind === 'credential' && policy.anonymous && (scope === 'anonymous' || /^anonymous[,:]/.test(scope))
+}
+
+/** Two callers that only this field tells apart share their keys. */
+function sayUncounted (gateway: Gateway, request: CallerRequest, whose: WhoseKey, route: string): void {
+  const field = firstUncounted(request.rawHeaders, gateway.rules, whose.key?.sources.flatMap(headersRead) ?? [])
+  if (field === null) return
+  gateway.notices.warn(['uncounted-field', route, field.toLowerCase()], { route, field, configure: `scope: [public, "header?:${field}"]` }, 'a caller without a credential shares its keys with all others, and this field, which may name it, does not count: configure the scope of this route if it tells callers apart')
 }
 
 interface Asked { readonly rules: Rules, readonly request: CallerRequest, readonly whose: WhoseKey, readonly claims: Claims, readonly host: UpstreamPolicy['host'] }

@@ -58,7 +58,7 @@ export async function verdictWithoutClaim (gateway: Gateway, visit: Visit): Prom
   switch (decide(row, { owner: NOBODY }, comparison, visit.route.idempotency, false).do) {
     case 'replay': {
       const answer = storedAnswer(row)
-      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, askedAtMs) }
+      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, askedAtMs) }
     }
     case 'not-kept': return { kind: 'consumed', status: row.status ?? 0 }
     case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, visit.claim.leaseMs) }
@@ -96,7 +96,7 @@ function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, aske
   execution.rowLeaseMs = copy.leaseMs
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
-  return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs }
+  return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs + copy.leaseMs }
 }
 
 /**
@@ -151,7 +151,7 @@ async function adopt (gateway: Gateway, execution: Execution, copy: UnsettledCop
   if (settled.kind === 'refused') return null
   if (comparison === 'unknown') return { kind: 'unknown', timedOut: false }
   if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
-  return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.expiresAtMs(settled.keepLeftMs, execution.visit.claim.leaseMs, askedAtMs) }
+  return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.expiresAtMs(settled.keepLeftMs, askedAtMs) }
 }
 
 /** One at a time for each copy: retries that have given up must not queue up settles behind them while the arbiter hangs. */
@@ -304,7 +304,7 @@ function replay (gateway: Gateway, execution: Execution, row: Row): RowVerdict {
   if (answer === null) return undecodable(gateway, execution)
   gateway.recent.keepRow(execution.visit.name, row, answer, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
   return {
-    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, execution.askedAtMs) },
+    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, execution.askedAtMs) },
     lock: 'copy',
     row
   }

@@ -27,6 +27,7 @@ import { observed, observedInbox } from './observed.ts'
 import { RecentAnswers } from './recent.ts'
 import { RecordCounts } from './record-counts.ts'
 import { Registration } from './registration.ts'
+import { Notices } from './notices.ts'
 import { ScopeSplits } from './scope-splits.ts'
 import { Watches } from './watches.ts'
 import { WORKER_LEASE_MS } from './worker-leases.ts'
@@ -69,6 +70,7 @@ export class Gateway {
   readonly heartbeatMs: number
   readonly watches: Watches
   readonly scopeSplits = new ScopeSplits()
+  readonly notices = new Notices(() => this.world)
   readonly knownScopes = new KnownScopes()
   readonly callerPlaces = new CallerPlaces()
   readonly recordCounts: RecordCounts
@@ -233,10 +235,10 @@ export class Gateway {
     if (wasFull && !this.unsettled.full) this.world.log.info({ bytes: this.unsettled.held }, 'the store takes answers again; guarded requests are served')
   }
 
-  /** What clients are told: one lease before the row's end, when every copy has ended too (P10). */
-  expiresAtMs (keepLeftMs: number, leaseMs: number, askedAtMs: number): number {
+  /** What clients are told: the row's end. Copies end a lease before it (P10); then the row itself is asked, and replays. */
+  expiresAtMs (keepLeftMs: number, askedAtMs: number): number {
     const { clock } = this.world
-    return clock.wallMs() + Math.max(0, keepLeftMs - leaseMs - (clock.monotonicMs() - askedAtMs))
+    return clock.wallMs() + Math.max(0, keepLeftMs - (clock.monotonicMs() - askedAtMs))
   }
 
   completion (token: Token, keepMs: number, answer: Answer): Settlement {
@@ -253,7 +255,7 @@ export class Gateway {
     const generation = this.generation.before(askedAtMs)
     const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
     if (ttlMs <= 0 || generation === null) return locks.unlock(id, owner)
-    await locks.swap(id, owner, { kind: 'copy', copy: { ...settled, generation, expiresAtMs: this.expiresAtMs(keepLeftMs, leaseMs, askedAtMs) } }, ttlMs)
+    await locks.swap(id, owner, { kind: 'copy', copy: { ...settled, generation, expiresAtMs: this.expiresAtMs(keepLeftMs, askedAtMs) - leaseMs } }, ttlMs)
   }
 
   /** Own token found indeterminate: unsent, so it is released and the claim made anew, by a new owner (protocol §5). */

@@ -93,7 +93,7 @@ export class RecentAnswers {
     this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs() + sinceMs, askedAtMs, askedAtWallMs)
   }
 
-  /** Everything counts from before the statement: this process may have been stopped between its reply and now. */
+  /** `leftMs`: until a lease before the row's end. Everything counts from before the statement: this process may have been stopped between its reply and now. */
   #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'> & Pick<Copy, 'leaseMs'>, leftMs: number, askedAtMs: number, askedAtWallMs: number): void {
     const { state, fingerprint, answer, leaseMs } = settled
     const now = this.#clock.monotonicMs()
@@ -108,7 +108,7 @@ export class RecentAnswers {
       status: answer.status,
       head: this.#headOf(answer.headers),
       body: answer.body.length > TEXT_BYTES_MAX ? answer.body : answer.body.toString('latin1'),
-      expiresAtMs: wallMs + leftMs - sinceMs,
+      expiresAtMs: wallMs + leftMs + leaseMs - sinceMs,
       endsAtMs,
       endsAtWallMs: wallMs + endsAtMs - now
     })

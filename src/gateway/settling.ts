@@ -5,6 +5,7 @@
 import { acceptedAnswer } from '../core/acceptance.ts'
 import { decodeHeaders, encodeHeaders } from '../core/codec.ts'
 import { judge } from '../core/disposition.ts'
+import type { Judgement } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Fingerprint, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { StoreRejected } from '../errors.ts'
@@ -159,7 +160,7 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
     noteIndeterminate(gateway, execution, reason, raw.status)
     return planUnknown(execution, reason, raw.status, () => ({ kind: 'hop', answer, kept }))
   }
-  const keepMs = judgement.ttlMs ?? execution.visit.retentionMs
+  const keepMs = keptFor(gateway, execution, judgement)
   if (!judgement.keepBody) {
     return {
       settlement: { ...settlementOf(execution, 'consumed', keepMs), status: raw.status },
@@ -175,7 +176,7 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
       answer,
       kept,
       stored: stored !== null,
-      expiresAtMs: stored === null ? null : gateway.expiresAtMs(stored.keepLeftMs, policy.leaseMs, stored.askedAtMs)
+      expiresAtMs: stored === null ? null : gateway.expiresAtMs(stored.keepLeftMs, stored.askedAtMs)
     }),
     kept
   }
@@ -185,16 +186,26 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
 function planStream (gateway: Gateway, execution: Execution, result: StreamedResult): Plan {
   const policy = execution.visit.route.idempotency
   const headers = answerHeaders(result.headers)
-  const { disposition, ttlMs } = judge({ status: result.status, headers: result.headers, body: Buffer.alloc(0) }, policy)
+  const judgement = judge({ status: result.status, headers: result.headers, body: Buffer.alloc(0) }, policy)
+  const { disposition } = judgement
   const as = disposition === 'keep' ? 'consumed' : disposition === 'release' ? 'released' : 'indeterminate'
   const reason: UnknownReason | null = as === 'indeterminate' ? { stage: 'hop', code: `HTTP_${result.status}` } : null
   if (reason !== null) noteIndeterminate(gateway, execution, reason, result.status)
-  const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : ttlMs ?? execution.visit.retentionMs
+  const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : keptFor(gateway, execution, judgement)
   return {
     settlement: { ...settlementOf(execution, as, keepMs), status: result.status, reason },
     ending: stored => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored: stored !== null }),
     kept: as === 'consumed' ? { status: result.status, headers: [], body: Buffer.alloc(0) } : null
   }
+}
+
+/** What the upstream asks for, or the route's. Bounds that change its wish are said: its owner would look for the reason elsewhere. */
+function keptFor (gateway: Gateway, { visit }: Execution, { ttlMs, ttlAskedMs }: Judgement): number {
+  if (ttlMs !== null && ttlAskedMs !== undefined) {
+    const route = visit.route.name
+    gateway.notices.warn(['ttl', route], { route, ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 }, `the upstream's Idempotency-Policy asks for another ttl than this route can keep: the answer is kept ${ttlMs > ttlAskedMs ? 'longer (at least two leases, and as long as an issued key lives)' : 'shorter (at most 366 days)'}`)
+  }
+  return ttlMs ?? visit.retentionMs
 }
 
 function settlementOf (execution: Execution, outcome: SettledState, keepMs: number): Settlement {
@@ -332,5 +343,5 @@ function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: 
   if (!sameFingerprint(row.fingerprint, execution.visit.claim.fingerprint)) return plan.ending(null)
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.ending(null)
-  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, row.leaseMs, gateway.world.clock.monotonicMs()) }
+  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, gateway.world.clock.monotonicMs()) }
 }

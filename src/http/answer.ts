@@ -11,6 +11,7 @@ import { codeOfRefusal, problem, PROBLEMS, retrySoon } from '../core/problems.ts
 import type { ProblemCode } from '../core/problems.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
+import { withoutRetryHints } from '../core/retry-hints.ts'
 import { rejected } from '../gateway/outcome.ts'
 import type { AnswerBody, Outcome } from '../gateway/outcome.ts'
 
@@ -89,7 +90,8 @@ function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
 }
 
 function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: ReplyContext): Reply {
-  const headers = replayedHeaders(outcome.answer.headers, context.origin)
+  const kept = withoutRetryHints(outcome.answer, context.route.idempotency.keep.keepHeaders)
+  const headers = replayedHeaders(kept, context.origin)
   headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
   return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null, kept: true }
 }

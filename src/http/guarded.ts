@@ -5,12 +5,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { decidingRefusal, rulesOf } from '../core/deciding.ts'
-import { USUAL_KEY_HEADER } from '../core/fields.ts'
+import { spelledName, USUAL_KEY_HEADER } from '../core/fields.ts'
 import { isHost } from '../core/host.ts'
 import { headerLines, headerValue, requestRefusal } from '../core/headers.ts'
 import { findKey, headersRead } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
 import { overridingMethods, SAFE_METHODS } from '../core/method-override.ts'
+import { mistypedKey } from '../core/mistyped-key.ts'
 import type { IdempotencyPolicy, GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
 import { takesKeyless } from '../gateway/admission.ts'
@@ -122,13 +123,22 @@ export class GuardedRequests {
     const passing = passingOf(raw, route.match, idempotency)
     if (passing !== null) {
       if (passing.kind === 'passes') this.#options.meter.passed(route.name, passing.preset, passing.why)
-      else this.#options.meter.keyless(route.name)
+      else this.#keyless(raw, route.name, idempotency.key)
       return { kind: 'passed', passed: { route, ignoredKey: passing.kind === 'passes', rules: this.#options.routes.rulesFor(route) } }
     }
     const rules = rulesOf(idempotency)
     const trusted = rules.vouched.length === 0 || this.#options.peers.forwardedOf(raw).trusted
     const detail = takenAwayRefusal(raw.rawHeaders, idempotency.key) ?? decidingRefusal(raw.rawHeaders, rules, trusted)
     return detail === null ? { kind: 'guarded', route: { ...route, idempotency }, alike } : { kind: 'malformed', detail }
+  }
+
+  /** Passes unguarded. A client that misspells the field would believe itself protected. */
+  #keyless ({ rawHeaders }: IncomingMessage, route: string, { sources, header }: KeyPolicy): void {
+    const { meter, gateway } = this.#options
+    meter.keyless(route)
+    const read = sources.flatMap(headersRead)
+    const sent = read.includes(header) ? mistypedKey(rawHeaders, read) : null
+    if (sent !== null) gateway.notices.warn(['mistyped-key', route, sent.toLowerCase()], { route, sent, expected: spelledName(header) }, 'a request passed unguarded: it has no key, but a header whose name looks like a mistyped one')
   }
 
   #refuse (request: FastifyRequest, reply: FastifyReply, { detail, status }: Extract<Way, { kind: 'malformed' }>): void {

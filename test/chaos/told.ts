@@ -49,7 +49,7 @@ function own (kind: ToldKind): Told {
 }
 
 /** What the gateway and this connection say themselves; the rest is the upstream's, which has no Request-Id of its own. */
-const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotency-original-status', 'idempotency-expires', 'idempotency-stored', 'idempotent-replayed', 'request-id', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotency-original-status', 'idempotency-expires', 'idempotency-stored', 'idempotent-replayed', 'request-id', 'retry-after', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
 const NOTHING: ReadonlySet<string> = new Set()
 
 function ofUpstream (kind: ToldKind, answer: WireAnswer): Told {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { banner } from '../../src/banner.ts'
 import { scopeWarnings } from '../../src/config/scope-warnings.ts'
+import { loadDefault } from '../../src/config/load.ts'
 import { ConfigWorld, fileWith } from '../config/world.ts'
 
 test('the start names the routes on which a renewed token makes another caller, in one line, and no others', (t) => {
@@ -37,4 +38,19 @@ test('the start says of every route which way its requests go', (t) => {
     const lines = banner(world.load(fileWith({ policy })).config, ['sqlite'], 'http://a', 'http://b')
     assert.equal(lines.find(line => line.startsWith('routes')), `routes    charges: POST,PATCH /v1/charges -> http://127.0.0.1:3000, ${said}`)
   }
+})
+
+test('the start says in words whose a key is, and what callers without a credential share', (t) => {
+  const world = new ConfigWorld(t)
+  const said = (policy: string): string => banner(world.load(fileWith({ policy })).config, ['sqlite'], 'http://a', 'http://b').filter(line => line.startsWith('scopes')).join('\n')
+  for (const [policy, words] of [
+    ['{}', /^scopes +Route charges: each credential has its own keys.*; a request that shows none gets 400\.$/],
+    ['{ scope: public }', /; callers that show none share one set of keys\.$/],
+    ['{ scope: shared }', /: all callers share one set of keys\.$/],
+    ['{ scope: ["header:X-Tenant"] }', /: each combination of header:X-Tenant has its own keys; a request that lacks one that is required gets 400\.$/i],
+    ['{ scope: [public, "header?:X-Buyer-Id"] }', /: each combination of public \+ header\?:X-Buyer-Id has its own keys; callers that show none share one set of keys\.$/i]
+  ] as const) assert.match(said(policy), words, policy)
+  // What runs without a file, as in the first try.
+  const { config } = loadDefault({ upstreamUrl: 'http://a' }, {})
+  assert.match(banner(config, ['sqlite'], 'http://a', 'http://b').join('\n'), /\nscopes +Route default: each credential .*; callers that show none share one set of keys\.\n/)
 })

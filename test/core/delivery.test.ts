@@ -1,9 +1,10 @@
 /** What a delivery comes to, for every kind of answer and both promises; and how long the next one waits. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { backoffMs, fateBefore, fateOf, isFinal, retryAfterMs } from '../../src/core/delivery.ts'
+import { backoffMs, fateBefore, fateOf, isFinal } from '../../src/core/delivery.ts'
 import type { Sent, Tried } from '../../src/core/delivery.ts'
 import type { Disposition, IdempotencyPolicy } from '../../src/core/policy.ts'
+import { retryAfterMs } from '../../src/core/retry-hints.ts'
 import { apiPolicy } from '../harness/gateway.ts'
 import { INBOX } from '../inbox/world.ts'
 

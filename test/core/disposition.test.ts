@@ -12,11 +12,30 @@ const dispose = (status: number, headers: string[] = [], body = '', by = policy(
 const every = Array.from({ length: 500 }, (_, index) => 100 + index)
 
 test('profile api keeps all but what says "not processed" and what a hop does not know', () => {
-  const released = [401, 403, 407, 425, 429]
+  const released = [401, 403, 407, 423, 425, 429]
   // Codes of hops, from nobody who shows that he is one; and what an application may have said, or a hop in its place.
   const unknown = [408, 460, 463, 464, 499, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 527, 530, 561, 598, 599]
   const table = new Map<number, Disposition>([...released.map(status => [status, 'release'] as const), ...unknown.map(status => [status, 'unknown'] as const)])
   for (const status of every) assert.equal(dispose(status), table.get(status) ?? 'keep', String(status))
+})
+
+test('a 409 with a Retry-After that can be read frees its key; without one it is kept', () => {
+  for (const value of ['1', '0', ' 120 ', 'Wed, 21 Oct 2015 07:28:00 GMT']) assert.equal(dispose(409, ['retry-after', value]), 'release', value)
+  for (const value of ['', 'soon', '-', '1h']) assert.equal(dispose(409, ['Retry-After', value]), 'keep', value)
+  assert.equal(dispose(409, ['Retry-After-Ms', '20', 'x-should-retry', 'true', 'Stripe-Should-Retry', 'true']), 'keep')
+  assert.equal(dispose(409, ['Retry-After', '1'], '', policy('api', [[409, 'keep']])), 'keep')
+  assert.equal(dispose(409, ['Retry-After', '1', 'Idempotency-Policy', 'store']), 'keep')
+})
+
+test('no hint to retry frees an answer that may stand for work', () => {
+  const hints = ['Retry-After', '1', 'retry-after-ms', '20', 'Stripe-Should-Retry', 'true', 'x-should-retry', 'true']
+  const kept = every.filter(status => dispose(status) === 'keep' && status !== 409)
+  for (const wanted of [200, 201, 202, 303, 307, 400, 404, 422, 500]) assert.ok(kept.includes(wanted), String(wanted))
+  for (const status of kept) assert.equal(dispose(status, hints), 'keep', String(status))
+  for (const status of [200, 302, 500]) {
+    assert.equal(dispose(status, [...hints, 'Idempotency-Policy', 'release']), 'release')
+    assert.equal(dispose(status, hints, '', policy('api', [[status, 'release']])), 'release')
+  }
 })
 
 test('profile relay keeps success and "never again", and tries all else anew', () => {

@@ -20,7 +20,7 @@ test('a request without the header has no key', () => {
 
 test('the quoted and the bare form of one key are one key', () => {
   const visible = fc.string({ unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)), minLength: 1, maxLength: KEY_CHARS_MAX })
-    .filter((key) => !key.startsWith('"'))
+    .filter((key) => !key.startsWith('"') && !key.includes(','))
   fc.assert(fc.property(visible, (key) => {
     const quoted = `"${key.replace(/[\\"]/g, '\\$&')}"`
     assert.equal(keyOf(key), key)
@@ -32,7 +32,7 @@ test('the quoted and the bare form of one key are one key', () => {
 })
 
 test('what the SDKs send is a key', () => {
-  for (const key of ['stripe-node-retry-8e03978e-40d5-43dd-bc93-6894a57f9324', 'stainless-node-retry-1', 'a+b/c==', "it's", '{x}', 'a,b', 'a"b']) {
+  for (const key of ['stripe-node-retry-8e03978e-40d5-43dd-bc93-6894a57f9324', 'stainless-node-retry-1', 'a+b/c==', "it's", '{x}', 'a"b']) {
     assert.equal(keyOf(key), key)
     assert.equal(keyOf(`  ${key}\t`), key)
   }
@@ -55,6 +55,15 @@ test('a value in quotation marks is read exactly as RFC 9651 says', () => {
 test('parameters may hold any bare item, dates and display strings included', () => {
   for (const value of ['"a";h=@1;b', '"a";h=@-1', '"a";d=%"f%c3%bc"', '"a"; b; c=x/y:z']) assert.equal(keyOf(value), 'a', value)
   for (const value of ['"a";h=@', '"a";d=%"%C3"', '"a";b=1.2345', '"a";b=']) assert.equal(read(value).kind, 'invalid', value)
+})
+
+test('a bare key with a comma is refused, with a blank behind it and without: two lines that a hop has joined look like that', () => {
+  for (const value of ['SECRET,b', 'SECRET, b', 'SECRET ,b', 'SECRET,', ',SECRET', '{"SECRET",1}']) {
+    const result = read(value)
+    assert.ok(result.kind === 'invalid' && /has a comma .* one that has a comma is sent in quotation marks/.test(result.detail) && !result.detail.includes('SECRET'), value)
+  }
+  assert.equal(keyOf('"a,b"'), 'a,b')
+  assert.equal(keyOf('"a, b"'), 'a, b')
 })
 
 test('malformed keys are refused', () => {

@@ -56,6 +56,26 @@ test('a relay keeps a 410: never again', async t => {
   assert.equal(witness.seen.length, 1)
 })
 
+test('a 423, and a 409 that says when to come again, are not the end: the retry executes', async t => {
+  const { ask, witness } = await startGuarded(t, { answer: inTurn([423], [409, { 'Retry-After': '1' }], [201]) })
+  const locked = await ask('k')
+  assert.deepEqual([locked.status, locked.headers['idempotency-status']], [423, 'released'])
+  const busy = await ask('k')
+  assert.deepEqual([busy.status, busy.headers['retry-after'], busy.headers['idempotency-status']], [409, '1', 'released'])
+  assert.deepEqual([(await ask('k')).text, (await ask('k')).text], ['answer 3', 'answer 3'])
+  assert.equal(witness.seen.length, 3)
+})
+
+test('a 409 without Retry-After, and a 500 that asks for a retry, are kept: they may stand for work', async t => {
+  const hints = { 'Stripe-Should-Retry': 'true', 'x-should-retry': 'true', 'Retry-After': '1' }
+  for (const answer of [[409], [409, { 'x-should-retry': 'true' }], [500, hints], [201, hints]] as const) {
+    const { ask, witness } = await startGuarded(t, { answer: inTurn(answer, [200]) })
+    assert.equal((await ask('k')).status, answer[0])
+    assert.equal((await ask('k')).headers['idempotent-replayed'], 'true')
+    assert.equal(witness.seen.length, 1)
+  }
+})
+
 test('the route\'s list of statuses goes before the profile', async t => {
   const policy = keepStatuses([409, 'release'], [429, 'keep'], [500, 'unknown'])
   const { ask, witness } = await startGuarded(t, { policy, answer: (seen, response) => { response.writeHead(Number(seen.headers['x-wanted'])).end() } })
@@ -95,12 +115,13 @@ test('the upstream says how long its answer is kept; after that the key runs aga
     world: { clock }
   })
   const first = await ask('k')
-  // What clients are told ends one lease before the row: every copy has ended then.
-  assert.equal(Date.parse(first.headers['idempotency-expires'] as string), Math.floor((clock.wallMs() + 45_000) / 1000) * 1000)
+  assert.equal(Date.parse(first.headers['idempotency-expires'] as string), Math.floor((clock.wallMs() + 60_000) / 1000) * 1000)
   await eventually(() => gateway.executions.size === 0, 'settled')
-  await clock.advance(44_000)
-  assert.equal((await ask('k')).text, 'answer 1')
-  await clock.advance(16_000)
+  // To its last second: what is told is what holds.
+  await clock.advance(59_000)
+  const late = await ask('k')
+  assert.deepEqual([late.text, late.headers['idempotency-expires']], ['answer 1', first.headers['idempotency-expires']])
+  await clock.advance(1_000)
   const again = await ask('k', { body: 'another payload' })
   assert.equal(again.text, 'answer 2')
   assert.equal(witness.seen[1]?.headers['idempotency-attempt'], '1')

@@ -46,6 +46,18 @@ test('a control character in the key is refused by the parser in our problem sha
   assert.equal(witness.seen.length, 0)
 })
 
+test('a key with a comma gets 400 that says to quote it, and is a key when it is quoted', async t => {
+  const { ask, witness } = await startGuarded(t)
+  for (const key of ['SECRET,b', 'SECRET, b']) {
+    const answer = await ask(key)
+    assert.deepEqual([answer.status, answer.json.code], [400, 'key-invalid'], key)
+    assert.match(String(answer.json.detail), /quotation marks/)
+    assert.ok(!answer.text.includes('SECRET'))
+  }
+  assert.equal((await ask('"a,b"')).status, 201)
+  assert.equal(witness.seen.length, 1)
+})
+
 test('two key lines are refused, even when they are equal', async t => {
   const { url, witness } = await startGuarded(t)
   const answer = await call(url, '/things', { headers: { 'Idempotency-Key': ['SECRET', 'SECRET'] }, body: 'same' })

@@ -27,16 +27,46 @@ test('repeated fields, their order and their spelling are kept in the replay', a
   assert.deepEqual(pairsOf(await ask('k'), wanted), expected)
 })
 
-test('Set-Cookie, challenges, quotas, traces and Retry-After are given once and not replayed', async t => {
-  const once = ['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'WWW-Authenticate', 'Bearer', 'RateLimit-Remaining', '3', 'X-RateLimit-Limit', '9', 'Server-Timing', 'db;dur=1', 'Traceparent', '00-1', 'Retry-After', '9', 'Age', '4']
+test('Set-Cookie, challenges, quotas and traces are given once and not replayed', async t => {
+  const once = ['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'WWW-Authenticate', 'Bearer', 'RateLimit-Remaining', '3', 'X-RateLimit-Limit', '9', 'Server-Timing', 'db;dur=1', 'Traceparent', '00-1', 'Age', '4']
   const { ask } = await startGuarded(t, { answer: answering([...once, 'X-Kept', 'yes']) })
   const first = await ask('k')
   assert.deepEqual(first.headers['set-cookie'], ['a=1', 'b=2'])
-  assert.equal(first.headers['retry-after'], '9')
   assert.equal(first.headers['ratelimit-remaining'], '3')
   const replay = await ask('k')
   for (let i = 0; i < once.length; i += 2) assert.equal(replay.headers[String(once[i]).toLowerCase()], undefined, once[i])
   assert.equal(replay.headers['x-kept'], 'yes')
+})
+
+const HINTS = ['Retry-After', '9', 'Retry-After-Ms', '9000', 'Stripe-Should-Retry', 'True', 'X-Should-Retry', 'true', 'X-Kept', 'yes']
+const HINTED = /^(retry-after|retry-after-ms|(stripe|x)-should-retry|x-kept)$/i
+
+test('a stored error does not ask for a retry any more: the retry would get the same error', async t => {
+  const { ask, witness } = await startGuarded(t, { answer: answering(HINTS, 500) })
+  assert.equal(pairsOf(await ask('k'), HINTED).length, 5)
+  assert.deepEqual(pairsOf(await ask('k'), HINTED), [['X-Kept', 'yes']])
+  assert.equal(witness.seen.length, 1)
+})
+
+test('a stored error that says that no retry helps says it in every replay', async t => {
+  const { ask } = await startGuarded(t, { answer: answering(['X-Should-Retry', 'false', 'Stripe-Should-Retry', 'false'], 422) })
+  await ask('k')
+  assert.deepEqual(pairsOf(await ask('k'), HINTED), [['X-Should-Retry', 'false'], ['Stripe-Should-Retry', 'false']])
+})
+
+test('Retry-After of a 202 or a redirect is about what comes next, and is replayed', async t => {
+  for (const status of [202, 307]) {
+    const { ask } = await startGuarded(t, { answer: answering(HINTS, status) })
+    await ask('k')
+    assert.equal(pairsOf(await ask('k'), HINTED).length, 5, String(status))
+  }
+})
+
+test('a route that keeps Retry-After by its own list replays it with any status', async t => {
+  const keep = { ...apiPolicy().keep, keepHeaders: new Set(['retry-after']) }
+  const { ask } = await startGuarded(t, { policy: { keep }, answer: answering(HINTS, 500) })
+  await ask('k')
+  assert.deepEqual(pairsOf(await ask('k'), HINTED), [['Retry-After', '9'], ['X-Kept', 'yes']])
 })
 
 test('a route\'s own lists keep and drop further fields', async t => {

@@ -120,7 +120,7 @@ for (const [what, operation] of [['settle', 'settle'], ['look at the row', 'inse
 test('what a stopped process tells of an answer\'s end is the row\'s end, not one counted from when it went on', async t => {
   const world = await start(t)
   const one = await world.startProcess()
-  const endsAtMs = world.clock.wallMs() + RETENTION_MS - LEASE_MS
+  const endsAtMs = world.clock.wallMs() + RETENTION_MS
   world.records.faults.set('settle', firstly(1, async proceed => {
     const reply = await proceed()
     world.clock.stall(10_000)
@@ -129,7 +129,9 @@ test('what a stopped process tells of an answer\'s end is the row\'s end, not on
   const first = await one.ask('k')
   await settled(one)
   const replay = await one.ask('k')
-  for (const answer of [first, replay]) assert.equal(Date.parse(answer.headers['idempotency-expires'] as string), Math.floor(endsAtMs / 1_000) * 1_000)
+  const fromTheCopy = await (await world.startProcess()).ask('k')
+  assert.equal(fromTheCopy.headers['idempotent-replayed'], 'true')
+  for (const answer of [first, replay, fromTheCopy]) assert.equal(Date.parse(answer.headers['idempotency-expires'] as string), Math.floor(endsAtMs / 1_000) * 1_000)
 })
 
 test('who joins a claim whose reply waited through a suspension asks for himself, and gets the new life', async t => {
