@@ -73,7 +73,11 @@ const PLAYS: Readonly<Record<SoloColumn, (cell: Cell, timeoutMs: number) => Prom
     await Promise.race([line.seen('requests', 2), ending])
     release()
     // Over before anything was sent, or in a retry too, whose answer was there.
-    cell.late = 'error' in await ending && line.requests !== 1
+    if ('error' in await ending) {
+      // The line is in this process, which may have been held up: it sees what was sent meanwhile.
+      await Promise.race([line.seen('requests', 2), new Promise(resolve => setTimeout(resolve, MEANWHILE_MS))])
+      cell.late = line.requests !== 1
+    }
     if (line.requests > 0) await order.seen('executed', 1)
     return ending
   },
