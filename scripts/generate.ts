@@ -1,8 +1,9 @@
-/** `npm run generate`: writes what is made from the configuration's schema, from the table of faults and from that of carriers. A test fails when the files are out of step. */
+/** `npm run generate`: writes what is made from the configuration's schema, from the table of faults, from that of carriers and from the matrix of clients. A test fails when the files are out of step. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { withFaultTable } from '../test/broken/rows.ts'
 import { withCarriers } from './carriers.ts'
 import { problemDocs } from './problem-docs.ts'
+import { withMatrix } from './clients.ts'
 import { referenceText, schemaText } from '../src/config/reference.ts'
 
 const root = new URL('../', import.meta.url)
@@ -14,3 +15,4 @@ writeFileSync(new URL('docs/configuration.md', root), referenceText(read('script
 writeFileSync(new URL('docs/guarantees.md', root), withFaultTable(read('docs/guarantees.md')))
 writeFileSync(new URL('docs/identity.md', root), withCarriers(read('docs/identity.md')))
 writeFileSync(new URL('src/core/problem-docs.ts', root), problemDocs(read('docs/http.md')))
+writeFileSync(new URL('docs/clients.md', root), withMatrix(read('docs/clients.md')))

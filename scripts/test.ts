@@ -13,8 +13,8 @@ import { filesTogether } from './together.ts'
 const FILES_PER_CORE = 2
 /** What takes longest alone comes first: those that wait through the product's own times, then those that keep a core busy. */
 const LONGEST = [
-  'e2e/connections', 'doors/doors', 'e2e/clock-step', 'upgrade/upgrade', 'chaos/run', 'identity/pairs', 'identity/broken', 'upgrade/spoiled', 'e2e/settle-outage', 'broken/rows', 'chaos/broken', 'e2e/bench-growth', 'package/package', 'soak/soak', 'soak/outage',
-  'chaos/topologies/redis', 'e2e/workers-crash', 'e2e/upstream-faults', 'e2e/workers', 'e2e/rolling-restart', 'e2e/replication',
+  'e2e/connections', 'doors/doors', 'e2e/clock-step', 'upgrade/upgrade', 'chaos/run', 'identity/pairs', 'identity/broken', 'upgrade/spoiled', 'clients/matrix/matrix', 'clients/matrix/outages', 'e2e/settle-outage', 'broken/rows', 'chaos/broken', 'e2e/bench-growth', 'package/package', 'soak/soak', 'soak/outage',
+  'chaos/topologies/redis', 'clients/matrix/without', 'e2e/workers-crash', 'e2e/upstream-faults', 'e2e/workers', 'e2e/rolling-restart', 'e2e/replication',
   'e2e/reload', 'model/model', 'examples/exactly-once', 'examples/rabbitmq', 'examples/fan-out', 'examples/outbox', 'examples/nats',
   'e2e/pgbouncer', 'e2e/two-processes', 'e2e/stores-lost', 'e2e/lifecycle', 'e2e/drop', 'e2e/bench-smoke', 'e2e/reload-under-load',
   'chaos/topologies/pgbouncer', 'chaos/topologies/replica', 'simulation/simulation', 'simulation/broken', 'store/redis-cluster',

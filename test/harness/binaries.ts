@@ -14,7 +14,7 @@ export type Source =
   | { readonly kind: 'none', readonly why: string }
 
 /** The packages of Debian that each one is in. A compiler is of no use without the C library's headers. */
-const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], chromium: ['chromium'], haproxy: ['haproxy'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], tcc: ['tcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'], promtool: ['prometheus'], 'nats-server': ['nats-server'], 'rabbitmq-server': ['rabbitmq-server'], epmd: ['erlang-base'] } as const
+const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], chromium: ['chromium'], haproxy: ['haproxy'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], tcc: ['tcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'], promtool: ['prometheus'], 'nats-server': ['nats-server'], 'rabbitmq-server': ['rabbitmq-server'], epmd: ['erlang-base'], curl: ['curl'], 'python3-requests': ['python3-requests'], 'python3-httpx': ['python3-httpx'] } as const
 export type Tool = keyof typeof TOOLS
 
 export function isTool (name: string): name is Tool {
@@ -46,11 +46,18 @@ export function findTool (tool: Tool): Source {
   const known = found.get(tool)
   if (known !== undefined) return known
   const packages = TOOLS[tool]
-  const look = (): string | null => [...tool === 'rabbitmq-server' ? RABBITMQ_DIRECTORIES : [], ...pathDirectories()].find((directory) => runs(directory, tool) && compiles(directory, tool)) ?? null
+  const look = (): string | null => tool === 'python3-requests' || tool === 'python3-httpx' ? pythonHas(tool) : [...tool === 'rabbitmq-server' ? RABBITMQ_DIRECTORIES : [], ...pathDirectories()].find((directory) => runs(directory, tool) && compiles(directory, tool)) ?? null
   const directory = look() ?? (installWithApt([...packages]) ? look() : null)
   const source: Source = directory === null ? { kind: 'none', why: `no ${tool} on the path, none from apt (${packages.join(', ')})` } : { kind: 'binaries', directory }
   found.set(tool, source)
   return source
+}
+
+/** Debian's own Python, which is not always the one on the path: its packages are for no other. */
+const PYTHON_DIRECTORY = '/usr/bin'
+
+function pythonHas (tool: `python3-${string}`): string | null {
+  return spawnSync(join(PYTHON_DIRECTORY, 'python3'), ['-c', `import ${tool.slice('python3-'.length)}`], { stdio: 'ignore' }).status === 0 ? PYTHON_DIRECTORY : null
 }
 
 /** What Debian has on the path is a wrapper that runs the system's instance, under its user. */

@@ -51,7 +51,7 @@ export async function startScripted (t: TestContext, script: Script): Promise<Sc
 }
 
 /** Length of the first whole request, or null. Requests are framed by Content-Length. */
-function wholeLength (bytes: string): number | null {
+export function wholeLength (bytes: string): number | null {
   const end = bytes.indexOf('\r\n\r\n')
   if (end === -1) return null
   const length = /\r\ncontent-length: *(\d+)/i.exec(bytes.slice(0, end))
