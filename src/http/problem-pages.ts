@@ -6,6 +6,7 @@ import { isProblemCode, problemPage } from '../core/problem-page.ts'
 import { PROBLEMS_PATH } from '../core/problems.ts'
 import { parseTarget } from '../routing/target.ts'
 import { noteOwn } from './issuing.ts'
+import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem } from './problem-reply.ts'
 import type { ServerOptions } from './server.ts'
 
@@ -30,6 +31,7 @@ export function problemAskedFor ({ method = 'GET', url = '/' }: IncomingMessage)
 /** Any method: who asks otherwise than by GET or HEAD is told so. */
 export function tellProblem (request: FastifyRequest, reply: FastifyReply, code: string, options: ServerOptions): void {
   const { method, rawHeaders } = request.raw
+  if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
   if (method !== 'GET' && method !== 'HEAD') return sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'What a problem means is asked by GET or HEAD.', headers: ['Allow', 'GET, HEAD'] })
   if (code !== '' && !isProblemCode(code)) return sendProblem(request, reply, 'no-route', options, { detail: `The gateway has no such problem. ${PROBLEMS_PATH} lists them.` })
   const startedAt = performance.now()
