@@ -26,7 +26,7 @@ export const PROBES: readonly Break[] = [
     name: 'probe-silence-is-no',
     does: 'takes an upstream that does not answer for one that says "not found"',
     breaks: ['I12'],
-    patches: [{ file: 'gateway/probing.ts', find: "    case 'lost': return { kind: 'nothing', why: result.code }\n", replace: "    case 'lost': return { kind: 'absent' }\n" }]
+    patches: [{ file: 'gateway/probing.ts', find: "    case 'lost': return { kind: 'nothing', why: explained(result.code, route.upstream.name) }\n", replace: "    case 'lost': return { kind: 'absent' }\n" }]
   },
   {
     name: 'probe-overwrites',
