@@ -92,7 +92,8 @@ function match (compiled: readonly Compiled[], methods: readonly string[], targe
 }
 
 function noRoute (compiled: readonly Compiled[], host: string, path: string): Match {
-  const there = compiled.filter((one) => isGuarded(one) && fitsPath(one, path) && (one.host === null || one.host === host))
+  const segments = segmentsFor(path)
+  const there = compiled.filter((one) => isGuarded(one) && (one.host === null || one.host === host) && fits(one.pattern, segments(one.pattern)))
   return there.length === 0 ? { kind: 'none' } : { kind: 'none', taken: [...new Set(there.flatMap(({ methods }) => [...methods]))] }
 }
 
@@ -145,17 +146,18 @@ function hostsOf (compiled: readonly Compiled[]): ReadonlySet<string> {
 
 /** `exact` routes are compared with the raw path alone; in other readings they do not exist. */
 function firstOf (compiled: readonly Compiled[], asked: AskedOf, path: string, reading: boolean): Compiled | null {
-  let segments: readonly string[] | null = null
+  const segments = segmentsFor(path)
   for (const one of compiled) {
-    if (!meets(one, asked) || (reading && one.pattern.exact)) continue
-    const found = one.pattern.exact ? path.split('/') : segments ??= segmentsOf(path)
-    if (fits(one.pattern, found)) return one
+    if (meets(one, asked) && !(reading && one.pattern.exact) && fits(one.pattern, segments(one.pattern))) return one
   }
   return null
 }
 
-function fitsPath ({ pattern }: Compiled, path: string): boolean {
-  return fits(pattern, pattern.exact ? path.split('/') : segmentsOf(path))
+/** The path as a pattern is compared with it. It may be long, and routes many: it is taken apart once. */
+function segmentsFor (path: string): (pattern: Pattern) => readonly string[] {
+  let compared: readonly string[] | null = null
+  let raw: readonly string[] | null = null
+  return ({ exact }) => exact ? raw ??= path.split('/') : compared ??= segmentsOf(path)
 }
 
 /** The operator's word on this very spelling. An exact pattern with a hole in it says nothing about what fills the hole. */
