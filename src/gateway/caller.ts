@@ -62,7 +62,7 @@ function isOfNobody (scope: string, { scope: policy }: WhoseKey): boolean {
 function sayUncounted (gateway: Gateway, request: CallerRequest, whose: WhoseKey, route: string): void {
   const field = firstUncounted(request.rawHeaders, gateway.rules, whose.key?.sources.flatMap(headersRead) ?? [])
   if (field === null) return
-  gateway.notices.warn(['uncounted-field', route, field.toLowerCase()], { route, field, configure: `scope: [public, "header?:${field}"]` }, 'a caller without a credential shares its keys with all others, and this field, which may name it, does not count: configure the scope of this route if it tells callers apart')
+  gateway.notices.warn('uncounted-field', route, field.toLowerCase(), { field, configure: `scope: [public, "header?:${field}"]` }, 'a caller without a credential shares its keys with all others, and this field, which may name it, does not count: configure the scope of this route if it tells callers apart')
 }
 
 interface Asked { readonly rules: Rules, readonly request: CallerRequest, readonly whose: WhoseKey, readonly claims: Claims, readonly host: UpstreamPolicy['host'] }

@@ -204,7 +204,7 @@ function planStream (gateway: Gateway, execution: Execution, result: StreamedRes
 function keptFor (gateway: Gateway, { visit }: Execution, { ttlMs, ttlAskedMs }: Judgement): number {
   if (ttlMs !== null && ttlAskedMs !== undefined) {
     const route = visit.route.name
-    gateway.notices.warn(['ttl', route], { route, ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 }, `the upstream's Idempotency-Policy asks for another ttl than this route can keep: the answer is kept ${ttlMs > ttlAskedMs ? 'longer (at least two leases, and as long as an issued key lives)' : 'shorter (at most 366 days)'}`)
+    gateway.notices.warn('ttl', route, '', { ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 }, `the upstream's Idempotency-Policy asks for another ttl than this route can keep: the answer is kept ${ttlMs > ttlAskedMs ? 'longer (at least two leases, and as long as an issued key lives)' : 'shorter (at most 366 days)'}`)
   }
   return ttlMs ?? visit.retentionMs
 }

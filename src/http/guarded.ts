@@ -152,7 +152,7 @@ export class GuardedRequests {
     meter.keyless(route)
     const read = sources.flatMap(headersRead)
     const sent = read.includes(header) ? mistypedKey(rawHeaders, read) : null
-    if (sent !== null) gateway.notices.warn(['mistyped-key', route, sent.toLowerCase()], { route, sent, expected: spelledName(header) }, 'a request passed unguarded: it has no key, but a header whose name looks like a mistyped one')
+    if (sent !== null) gateway.notices.warn('mistyped-key', route, sent.toLowerCase(), { sent, expected: spelledName(header) }, 'a request passed unguarded: it has no key, but a header whose name looks like a mistyped one')
   }
 
   #refuse (request: FastifyRequest, reply: FastifyReply, { detail, status }: Extract<Way, { kind: 'malformed' }>): void {

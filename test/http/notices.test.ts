@@ -33,6 +33,18 @@ test('a client that misspells Idempotency-Key is named in the log: once for each
   assert.equal(witness.seen.length, 3 * names.length + 1)
 })
 
+test('whoever sends ever new misspellings does not fill the log: twenty lines a minute', async t => {
+  const clock = new ManualClock()
+  const { url, lines, witness } = await start(t, /mistyped/, { world: { clock }, background: false })
+  const flood = async (from: number) => { for (let at = from; at < from + 25; at++) await call(url, '/things', { headers: { [`Idempotency${'_'.repeat(at)}Key`]: 'k' }, body: 'x' }) }
+  await flood(2)
+  assert.equal(lines.length, 20)
+  await clock.advance(60_000)
+  await flood(27)
+  assert.equal(lines.length, 40)
+  assert.equal(witness.seen.length, 50)
+})
+
 test('nothing is said of requests with a key, of those without anything like one, and of fields that mean something else', async t => {
   const { url, lines, ask } = await start(t, /mistyped/)
   await ask('k', { headers: { 'X-Idempotency-Key': 'too' } })
