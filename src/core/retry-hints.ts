@@ -9,24 +9,32 @@ import type { Answer, RawHeaders } from './record.ts'
 export function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
   const value = headerValue(headers, 'retry-after')?.trim() ?? ''
   if (/^[0-9]+$/.test(value)) return Math.min(Number(value) * 1_000, Number.MAX_SAFE_INTEGER)
-  const at = Date.parse(value)
+  const at = DATE.test(value) ? Date.parse(value) : NaN
   return Number.isNaN(at) ? null : Math.max(0, at - nowMs)
 }
 
+/** As HTTP writes it (RFC 9110 5.6.7), or ISO 8601. Date.parse itself finds a date in `-1`, `1.5` and `never 1`. */
+const DATE = /^(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? |[0-9]{4}-[0-9]{2}-[0-9]{2})/i
+
 /** When to come again. */
-const WHEN: ReadonlySet<string> = new Set(['retry-after', 'retry-after-ms'])
+const WHEN = ['retry-after', 'retry-after-ms'] as const
 /** Whether to. `false` is as true of a stored answer as it was at first. */
-const WHETHER: ReadonlySet<string> = new Set(['stripe-should-retry', 'x-should-retry'])
+const WHETHER = ['stripe-should-retry', 'x-should-retry'] as const
+const ALL = [...WHEN, ...WHETHER]
 
 /**
- * The fields of a stored answer without what asks its client for a retry: that gets the same answer. Retry-After of a 2xx or
- * 3xx is about another request (RFC 9110 10.2.3: wait before you follow, or ask again for what is under way). `keep`: lower-case names that the route keeps.
+ * The fields of a stored answer without what asks its client for a retry: that gets the same answer, a success too, which
+ * stripe-node sends again where it is told to. Retry-After of a 2xx or 3xx is about another request (RFC 9110 10.2.3: wait before
+ * you follow, or ask again for what is under way). `keep`: lower-case names that the route keeps.
  */
 export function withoutRetryHints ({ status, headers }: Pick<Answer, 'status' | 'headers'>, keep: ReadonlySet<string>): RawHeaders {
-  if (status < 400) return headers
-  return Array.from(pairs(headers)).filter(([name, value]) => keep.has(name.toLowerCase()) || !asksForRetry(name.toLowerCase(), value)).flat()
+  const hints: readonly string[] = status < 400 ? WHETHER : ALL
+  // Asked of every replay, and most have none.
+  if (hints.every(name => headerValue(headers, name) === null)) return headers
+  const asks = (name: string, value: string): boolean => hints.includes(name) && !keep.has(name) && (!isWhether(name) || value.trim().toLowerCase() === 'true')
+  return Array.from(pairs(headers)).filter(([name, value]) => !asks(name.toLowerCase(), value)).flat()
 }
 
-function asksForRetry (name: string, value: string): boolean {
-  return WHEN.has(name) || (WHETHER.has(name) && value.trim().toLowerCase() === 'true')
+function isWhether (name: string): boolean {
+  return name.endsWith('-should-retry')
 }

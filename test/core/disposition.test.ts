@@ -21,7 +21,7 @@ test('profile api keeps all but what says "not processed" and what a hop does no
 
 test('a 409 with a Retry-After that can be read frees its key; without one it is kept', () => {
   for (const value of ['1', '0', ' 120 ', 'Wed, 21 Oct 2015 07:28:00 GMT']) assert.equal(dispose(409, ['retry-after', value]), 'release', value)
-  for (const value of ['', 'soon', '-', '1h']) assert.equal(dispose(409, ['Retry-After', value]), 'keep', value)
+  for (const value of ['', 'soon', '-', '1h', '-1', '1.5', 'never 1']) assert.equal(dispose(409, ['Retry-After', value]), 'keep', value)
   assert.equal(dispose(409, ['Retry-After-Ms', '20', 'x-should-retry', 'true', 'Stripe-Should-Retry', 'true']), 'keep')
   assert.equal(dispose(409, ['Retry-After', '1'], '', policy('api', [[409, 'keep']])), 'keep')
   assert.equal(dispose(409, ['Retry-After', '1', 'Idempotency-Policy', 'store']), 'keep')
