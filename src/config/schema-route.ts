@@ -24,7 +24,7 @@ const Pointers = (description: string) =>
 
 const Match = Type.Object({
   path: Type.String({ pattern: '^/', maxLength: 1024, description: 'Exact (`/v1/charges`), with parameters (`/v1/charges/:id/capture`), or everything below (`/v1/*`). Compared widely: without case, after decoding unreserved escapes, merging slashes and dropping one trailing slash.' }),
-  methods: Type.Optional(Type.Array(Type.String({ pattern: TOKEN_PATTERN }), { maxItems: 32, description: 'Methods. Not given: every method; a guarded route guards POST and PATCH and passes the others through, after all written routes. Given: these alone.' })),
+  methods: Type.Optional(Type.Array(Type.String({ pattern: TOKEN_PATTERN }), { maxItems: 32, description: 'Methods. Not given: every method; a guarded route guards POST and PATCH and passes the others but TRACE through, after all written routes. Given: these alone.' })),
   host: Type.Optional(Type.String({ minLength: 1, maxLength: 253, description: 'Only requests for this host (without port). Not given: any.' })),
   exact: Type.Boolean({ default: false, description: 'Compare the path byte for byte instead of widely. A variant of the path that your upstream takes as the same is then not guarded.' })
 }, { ...shape, description: 'Which requests. The first route that matches wins.' })

@@ -93,7 +93,7 @@ function match (compiled: readonly Compiled[], methods: readonly string[], targe
 
 function noRoute (compiled: readonly Compiled[], host: string, path: string): Match {
   const segments = segmentsFor(path)
-  const there = compiled.filter((one) => isGuarded(one) && (one.host === null || one.host === host) && fits(one.pattern, segments(one.pattern)))
+  const there = compiled.filter((one) => isGuarded(one) && one.route.restPasses !== true && (one.host === null || one.host === host) && fits(one.pattern, segments(one.pattern)))
   return there.length === 0 ? { kind: 'none' } : { kind: 'none', taken: [...new Set(there.flatMap(({ methods }) => [...methods]))] }
 }
 
@@ -199,6 +199,8 @@ function patternOf (match: RouteMatch, exact: boolean): Pattern {
 
 function meets (one: Compiled, asked: AskedOf): boolean {
   if (one.methods.size > 0 && !one.methods.has(asked.method)) return false
+  // A server that answers it shows its client what the gateway has added (upstreams.*.requestHeaders): somebody has to want that.
+  if (one.implied && asked.method === 'TRACE') return false
   return one.host === null || one.host === asked.host
 }
 

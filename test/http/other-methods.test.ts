@@ -44,6 +44,13 @@ test('a file whose only route is guarded takes no method away from an API', asyn
   assert.doesNotMatch(output(), /lead nowhere/)
 })
 
+test('TRACE, which shows a client what the gateway has added to its request, passes only where a route is written for it', async t => {
+  const { gateway: { url }, witness } = await start(t, '[{ name: api, match: { path: "/*" }, upstream: app, idempotency: { scope: shared } }]')
+  const { status, json } = await call(url, '/things/1', { method: 'TRACE' })
+  assert.deepEqual([status, json.detail], [404, 'No route of the gateway matches this request.'])
+  assert.equal(witness.seen.length, 0)
+})
+
 test('routes of mode drop and inbox let the other methods pass to their consumer, and later routes go before what nobody wrote', async t => {
   const { gateway: { url }, witness, other } = await start(t, `
   - { name: hooks, match: { path: /hooks }, upstream: app, idempotency: { mode: drop, profile: relay, scope: shared } }

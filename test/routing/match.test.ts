@@ -183,6 +183,8 @@ test('what a guarded route whose methods nobody wrote leaves of its path passes 
   for (const method of ['POST', 'PATCH']) assert.equal(way(routes, '/v1/charges', method), 'guards /v1/*', method)
   for (const method of ['GET', 'HEAD', 'OPTIONS', 'DELETE', 'PROPFIND']) assert.equal(way(routes, '/v1/charges', method), 'passes /v1/*', method)
   assert.equal(way(routes, '/v1/health', 'GET'), 'passes /v1/health')
+  assert.deepEqual(compileRoutes(routes).match('TRACE', '/v1/things', 'h'), { kind: 'none' }, 'it would show what the gateway adds to a request')
+  assert.equal(way([...routes, passing('/v1/*')], '/v1/things', 'TRACE'), 'passes /v1/*')
   for (const target of ['/v1/charges', '/V1/charges/', '/v1%2fcharges', '/v1/charges;x']) assert.equal(way(routes, target, 'PUT'), 'guards /v1/charges', target)
   assert.equal(way(routes, '/elsewhere', 'GET'), 'none')
   const hosted = [defaulted('/a', { host: 'shop.example' })]
