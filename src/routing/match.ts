@@ -155,9 +155,17 @@ function firstOf (compiled: readonly Compiled[], asked: AskedOf, path: string, r
 
 /** The path as a pattern is compared with it. It may be long, and routes many: it is taken apart once. */
 function segmentsFor (path: string): (pattern: Pattern) => readonly string[] {
-  let compared: readonly string[] | null = null
-  let raw: readonly string[] | null = null
-  return ({ exact }) => exact ? raw ??= path.split('/') : compared ??= segmentsOf(path)
+  const raw = lazily(() => path.split('/'))
+  const compared = lazily(() => segmentsOf(path))
+  return ({ exact }) => exact ? raw() : compared()
+}
+
+function lazily (make: () => readonly string[]): () => readonly string[] {
+  let made: readonly string[] | null = null
+  return () => {
+    made ??= make()
+    return made
+  }
 }
 
 /** The operator's word on this very spelling. An exact pattern with a hole in it says nothing about what fills the hole. */
