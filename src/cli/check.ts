@@ -11,29 +11,32 @@ import { scopeWarnings } from '../config/scope-warnings.ts'
 import { scopeSentences } from '../config/scope-words.ts'
 import { configFile, readOptions, textOption } from './command.ts'
 import type { Command, Terminal } from './command.ts'
+import { StartError } from '../errors.ts'
 import { counted } from './table.ts'
 
 const DEFAULT_FILE = 'onceway.yaml'
 
 export const checkCommand: Command = {
-  help: `usage: onceway check [--config FILE] [--print] [--against OLD.yaml]
+  help: `usage: onceway check [FILE] [--print] [--against OLD.yaml]
 
 Checks a configuration and tells every mistake with file, line, column and path. Exit 2 if there is one.
 
-  --config FILE       the file (default: ${DEFAULT_FILE})
+  FILE                the configuration (default: ${DEFAULT_FILE}); also as --config FILE
   --print             print the effective configuration: defaults and environment filled in, secrets masked
   --against OLD.yaml  say which records a change from OLD.yaml to this file would orphan; exit 1 if there are any
 
 examples:
-  onceway check --config onceway.yaml
-  onceway check --config onceway.yaml --print
-  onceway check --config new.yaml --against onceway.yaml`,
+  onceway check onceway.yaml
+  onceway check onceway.yaml --print
+  onceway check new.yaml --against onceway.yaml`,
   run: (args, terminal) => Promise.resolve(checkFile(args, terminal))
 }
 
 function checkFile (args: readonly string[], terminal: Terminal): number {
-  const options = readOptions(args, { config: { type: 'string' }, print: { type: 'boolean' }, against: { type: 'string' } })
-  const file = configFile(options, terminal.env) ?? DEFAULT_FILE
+  const options = readOptions(args, { config: { type: 'string' }, print: { type: 'boolean' }, against: { type: 'string' } }, 1)
+  const [named] = options.positionals
+  if (named !== undefined && textOption(options, 'config') !== undefined) throw new StartError('Say which file once: as FILE or as --config FILE.', 2)
+  const file = named ?? configFile(options, terminal.env) ?? DEFAULT_FILE
   const loaded = tryLoad(file, terminal)
   if (loaded === null) return 2
   const against = textOption(options, 'against')

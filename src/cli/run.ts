@@ -31,7 +31,7 @@ onceway COMMAND --help says more about each.
 examples:
   onceway serve --upstream http://127.0.0.1:3000     guard every POST and PATCH that carries an Idempotency-Key
   onceway serve --config onceway.yaml                guard as the file says
-  onceway check --config onceway.yaml --print        is the file right, and what does it mean?
+  onceway check onceway.yaml --print                 is the file right, and what does it mean?
   onceway records list --state indeterminate         whose outcome is not known?
   onceway inbox list --state dead                    what was given up?
 

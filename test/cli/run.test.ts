@@ -28,7 +28,7 @@ test('no command, an unknown command and an unknown option are exit 2 with a hin
   assert.match(option.err, /Unknown option '--loud'\.\nonceway version --help/)
   assert.equal((await say(['serve', '--port', '70000'])).exitCode, 2)
   assert.match((await say(['serve', '--port'])).err, /--port/)
-  assert.match((await say(['check', 'onceway.yaml'])).err, /Unexpected argument 'onceway\.yaml'\./)
+  assert.match((await say(['migrate', 'onceway.yaml'])).err, /Unexpected argument 'onceway\.yaml'\./)
   assert.equal((await say(['constructor'])).exitCode, 2)
 })
 
@@ -46,6 +46,8 @@ test('check tells a right file, every mistake of a wrong one, and one that is no
   const wrong = await say(['check', '--config', fileIn(t, 'b.yaml', fileWith({ rest: 'lisen: 1', policy: '{ lease: 15 }' }))])
   assert.equal(wrong.exitCode, 2)
   assert.match(wrong.err, /b\.yaml:2:1: lisen: .*\n.*b\.yaml:8:27: routes\[0\]\.idempotency\.lease: .*\n2 mistakes in /)
+  assert.match((await say(['check', fileIn(t, 'c.yaml', fileWith())])).out, /c\.yaml is right/, 'without --config too')
+  assert.match((await say(['check', 'a.yaml', '--config', 'b.yaml'])).err, /Say which file once/)
   const absent = await say(['check', '--config', '/nowhere.yaml'])
   assert.deepEqual([absent.exitCode, absent.err.split('\n')[0]], [2, 'onceway: There is no configuration file /nowhere.yaml.'])
 })
