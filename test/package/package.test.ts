@@ -60,7 +60,7 @@ describe('the npm package', () => {
 
     test('npx onceway check says what is wrong and what is right', async () => {
       writeFileSync(join(project, 'onceway.yaml'), 'version: 1\nupstreams: { a: { url: "http://127.0.0.1:3000" } }\nroutes: [{ match: { path: "/*" }, upstream: a }]\n')
-      assert.match((await npx(project, ['check'])).stdout, /onceway\.yaml is right: 1 routes/)
+      assert.match((await npx(project, ['check'])).stdout, /onceway\.yaml is right: 1 route,/)
     })
 
     test('npx onceway serve guards a server: a POST is executed once, and its retry is replayed', async t => {
