@@ -19,9 +19,10 @@ LABEL org.opencontainers.image.title="onceway" \
 WORKDIR /app
 # The network of a container is its own: both listeners are for whoever is let into it, the kubelet's probes among them.
 # UPSTREAM=http://host:port alone starts it; a file at ONCEWAY_CONFIG is used where one is mounted.
+# A default, since records must not move: a command of one's own goes by the dataDir of its file, as it always has.
 ENV NODE_ENV=production \
     ONCEWAY_CONFIG=/etc/onceway/onceway.yaml \
-    ONCEWAY_DATA_DIR=/data \
+    ONCEWAY_DEFAULT_DATA_DIR=/data \
     ONCEWAY_DEFAULT_HOST=0.0.0.0
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
@@ -36,4 +37,4 @@ EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["node", "dist/main.js", "healthcheck"]
 ENTRYPOINT ["node", "dist/main.js"]
-CMD ["serve"]
+CMD ["serve", "--data-dir", "/data"]

@@ -178,7 +178,7 @@ export class Stores {
     this.#refusal = error instanceof StartError ? error.message : null
     const cause = this.#refusal ?? causeOf(error)
     this.#waiting = /^E[A-Z_]+$/.test(cause) ? `${where} cannot be reached (${cause})` : `${where} cannot be used yet (${cause})`
-    if (this.#outage.isNews(cause, performance.now())) this.#options.log.warn({ where, error: cause }, 'database not reached; trying again')
+    if (this.#outage.isNews(cause, performance.now())) this.#options.log.warn({ where, error: cause }, this.#refusal === null ? 'database not reached; trying again' : 'database cannot be served from; trying again')
   }
 
   #become (records: RecordStore & { readonly inbox: InboxStore, readonly counts: RecordCounts, readonly wakes: InboxWakes, readonly marks: DatabaseMarks }): void {

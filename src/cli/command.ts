@@ -1,5 +1,5 @@
 /** What a command is, and the words that all of them share. */
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { ParseArgsOptionsConfig } from 'node:util'
@@ -101,7 +101,16 @@ export function wholeNumber (options: Options, name: string, { min, max }: { min
 /** `--config`, which must be there, else ONCEWAY_CONFIG, which counts where it is there: an image names the place, and who runs it may mount a file. */
 export function configFile (options: Options, env: Environment): string | undefined {
   const named = env.ONCEWAY_CONFIG
-  return textOption(options, 'config') ?? (named !== undefined && named !== '' && existsSync(named) ? named : undefined)
+  return textOption(options, 'config') ?? (named !== undefined && named !== '' && isThere(named) ? named : undefined)
+}
+
+/** What cannot be looked at may be there, and rules that somebody wrote are never passed over: reading it says why it cannot be had. */
+function isThere (file: string): boolean {
+  try {
+    return statSync(file, { throwIfNoEntry: false }) !== undefined
+  } catch {
+    return true
+  }
 }
 
 /** For commands that need the stores or the admin port and no upstream: the file's, or what the environment says. */

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Environment } from '../config/config.ts'
 import { startDemoUpstream } from '../demo/upstream.ts'
+import { StartError } from '../errors.ts'
 import { reachable } from '../http/listen.ts'
 import { isHeld } from '../store/sqlite/directory.ts'
 
@@ -28,7 +29,7 @@ export interface Toy {
 export async function startToy (env: Environment, dataDir: string | undefined): Promise<Toy> {
   const unused = Object.keys(env).filter(name => STORES.test(name) && env[name] !== '').toSorted()
   removeLeftBehind()
-  const directory = dataDir ?? mkdtempSync(join(tmpdir(), PREFIX))
+  const directory = dataDir ?? makeDirectory()
   const remove = (): void => { if (dataDir === undefined) rmSync(directory, { recursive: true, force: true }) }
   // A second signal ends the process where it stands.
   process.once('exit', remove)
@@ -48,18 +49,35 @@ export async function startToy (env: Environment, dataDir: string | undefined): 
   }
 }
 
+/** @throws StartError */
+function makeDirectory (): string {
+  try {
+    return mkdtempSync(join(tmpdir(), PREFIX))
+  } catch (error) {
+    throw new StartError(`The toy can have no directory in ${tmpdir()} (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}): set TMPDIR, or give it one with --data-dir.`, 1, error)
+  }
+}
+
 const STORES = /^((ONCEWAY_)?(DATABASE|REDIS)_URL|ONCEWAY_STORES_.*|ONCEWAY_DATA_DIR)$/
 
 /** Of toys that were killed. Only this user's, only directories that no process holds; never fails. */
 function removeLeftBehind (): void {
   const uid = process.getuid?.()
   if (uid === undefined) return
-  for (const name of readdirSync(tmpdir()).filter(each => each.startsWith(PREFIX))) {
-    const directory = join(tmpdir(), name)
+  for (const directory of toysIn(tmpdir())) {
     try {
       const found = lstatSync(directory)
       if (found.isDirectory() && found.uid === uid && Date.now() - found.mtimeMs > LEFT_BEHIND_MS && !isHeld(directory)) rmSync(directory, { recursive: true, force: true })
     } catch {}
+  }
+}
+
+/** One may have the right to write there and not to look, and with a directory of one's own need neither. */
+function toysIn (directory: string): string[] {
+  try {
+    return readdirSync(directory).filter(name => name.startsWith(PREFIX)).map(name => join(directory, name))
+  } catch {
+    return []
   }
 }
 

@@ -18,9 +18,11 @@ const SHARED = [
   { path: ['stores', 'redis', 'url'], own: 'ONCEWAY_REDIS_URL', shared: 'REDIS_URL', instead: [['stores', 'redis', 'sentinel'], ['stores', 'redis', 'cluster']] }
 ] as const
 
-/** What an image says of both listeners, since its network is its own: only where nothing else names an address. */
-const DEFAULT_HOST = 'ONCEWAY_DEFAULT_HOST'
-const HOSTS = [['listen', 'host'], ['admin', 'host']] as const
+/** What an image says of both listeners and of its volume, since its network and its files are its own: only where nothing else names one. */
+const DEFAULTS = [
+  { variable: 'ONCEWAY_DEFAULT_HOST', paths: [['listen', 'host'], ['admin', 'host']] },
+  { variable: 'ONCEWAY_DEFAULT_DATA_DIR', paths: [['dataDir']] }
+] as const
 
 /** Kubernetes sets NAME_PORT=tcp://… in every pod beside a service NAME: a service `onceway-admin` is not our admin port. */
 const SERVICE_LINK = /^(tcp|udp|sctp):\/\//
@@ -44,8 +46,10 @@ export function override (tree: unknown, schema: SchemaNode, env: Environment): 
     const text = env[variable]
     if (isSet(text) && !(path.at(-1) === 'port' && SERVICE_LINK.test(text))) set(path, variable, text)
   }
-  const host = env[DEFAULT_HOST]
-  for (const path of HOSTS) if (isSet(host) && valueAt(tree, path) === undefined) set(path, DEFAULT_HOST, host)
+  for (const { variable, paths } of DEFAULTS) {
+    const text = env[variable]
+    for (const path of paths) if (isSet(text) && valueAt(tree, path) === undefined) set(path, variable, text)
+  }
   return origins
 }
 

@@ -29,8 +29,8 @@ function maskUrl (text: string): string {
   if (!text.includes('://')) return text.includes('@') ? MASK : text
   if (!URL.canParse(text)) return MASK
   const url = new URL(text)
-  // A token in the place of the user's name is common where nobody asks for a password.
-  if (url.username !== '' && /^https?:$/.test(url.protocol)) url.username = MASK
+  // Who one is to a database is no secret. Elsewhere, and where the scheme is mistyped, it may be a token.
+  if (url.username !== '' && !/^(postgres(ql)?|rediss?):$/.test(url.protocol)) url.username = MASK
   if (url.password !== '') url.password = MASK
   for (const name of new Set(url.searchParams.keys())) if (!PLAIN_PARAMETER.test(name)) url.searchParams.set(name, MASK)
   if (url.hash !== '') url.hash = MASK

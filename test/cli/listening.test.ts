@@ -1,13 +1,15 @@
 /** Where a gateway listens: what is bound is what it says, and without a file nobody but this machine comes in. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { Onceway, pay } from './onceway.ts'
-import { fileIn, say } from './world.ts'
+import { directory, fileIn, say } from './world.ts'
 
 /** Unset: the defaults are what these tests are about. */
 const DEFAULTS = { ONCEWAY_LISTEN_HOST: '' }
@@ -93,4 +95,10 @@ test('ONCEWAY_CONFIG is a file that may be there; without it and without an upst
   assert.equal(await nowhere.ended, 2)
   assert.match(nowhere.err, /There is nothing to guard: UPSTREAM is not set, and there is no configuration file \/nowhere\/onceway\.yaml/)
   await new Onceway(t, ['serve'], { ONCEWAY_CONFIG: '/nowhere/onceway.yaml', UPSTREAM: 'http://127.0.0.1:1' }).says(/^routes +default: /)
+  // As one in a directory that this user may not enter.
+  const circle = join(directory(t), 'onceway.yaml')
+  symlinkSync(circle, circle)
+  const hidden = new Onceway(t, ['serve'], { ONCEWAY_CONFIG: circle, UPSTREAM: 'http://127.0.0.1:1' })
+  assert.equal(await hidden.ended, 2, 'a file that cannot be looked at is not passed over')
+  assert.match(hidden.err, /onceway\.yaml.*ELOOP/)
 })

@@ -37,6 +37,14 @@ test('a data directory that is given with the toy is used, and stays', async t =
   assert.ok(existsSync(join(dataDir, 'onceway.db')))
 })
 
+test('the toy needs no directory for temporary files where it is given one of its own, and says so where it does', async t => {
+  const TMPDIR = join(directory(t), 'nowhere')
+  await new Onceway(t, ['serve', '--data-dir', join(directory(t), 'own')], { TMPDIR }).urls()
+  const without = new Onceway(t, ['serve'], { TMPDIR })
+  assert.equal(await without.ended, 1)
+  assert.match(without.err, /^onceway: The toy can have no directory in \S+nowhere \(ENOENT\): set TMPDIR, or give it one with --data-dir\.\n$/)
+})
+
 test('the toy stays out of the database and the data directory of the environment, and says so', async t => {
   const dataDir = join(directory(t), 'real')
   const toy = new Onceway(t, ['serve'], { DATABASE_URL: 'postgres://127.0.0.1:1/real', REDIS_URL: 'redis://127.0.0.1:1', ONCEWAY_DATA_DIR: dataDir })

@@ -74,7 +74,7 @@ test('check --print shows no secret of any field', t => {
 
 test('a URL shows where it leads and not as whom', () => {
   const shown = (text: string): string => masked(text, 'url')
-  assert.deepEqual(['./jwks.json', 'host:6379', 'redis://:a@h:6380/0', 'a@h', 'x://[', 'https://a:b@h/'].map(shown), ['./jwks.json', 'host:6379', 'redis://:***@h:6380/0', '***', '***', 'https://***:***@h/'])
+  assert.deepEqual(['./jwks.json', 'host:6379', 'redis://:a@h:6380/0', 'a@h', 'x://[', 'https://a:b@h/', 'htps://a@h/', 'postgres://u@h/db'].map(shown), ['./jwks.json', 'host:6379', 'redis://:***@h:6380/0', '***', '***', 'https://***:***@h/', 'htps://***@h/', 'postgres://u@h/db'])
 })
 
 /** Everything that is said of a file with this tree: its mistakes, or the start's words. */

@@ -142,7 +142,7 @@ describe('an upstream with a certificate of one\'s own authority', needs('openss
     const nonsense = join(directory(t), 'nonsense.pem')
     writeFileSync(nonsense, 'hunter2')
     for (const [more, mistake] of [
-      [`, caFile: "${nonsense}"`, /upstreams\.api\.ca: is no certificate in PEM/],
+      [`, caFile: "${nonsense}"`, /upstreams\.api\.caFile: \S+nonsense\.pem is no certificate in PEM/],
       [', ca: "-----BEGIN CERTIFICATE-----\\nhunter2\\n-----END CERTIFICATE-----"', /upstreams\.api\.ca: is no certificate in PEM/],
       [', caFile: /no/such/file.pem', /upstreams\.api\.caFile: \/no\/such\/file\.pem cannot be read \(ENOENT\)/]
     ] as const) {

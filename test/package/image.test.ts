@@ -55,9 +55,27 @@ describe('the image', () => {
     assert.match((await run(node, image.healthcheck.slice(1), { ...user, cwd: join(root, image.workdir), env })).stdout, /"status":"ready"/)
   })
 
+  describe('an image of before was replaced: records do not move', () => {
+    const text = (more: string): string => `version: 1\nlisten: { port: 0 }\nadmin: { port: 0 }\n${more}upstreams: { a: { url: "http://127.0.0.1:1" } }\nroutes: [{ match: { path: "/*" }, upstream: a }]\n`
+    const OWN = ['serve', '--config', '/etc/onceway/onceway.yaml']
+    for (const [what, words, says, counts] of [
+      ['with the image\'s command they are in /data, whatever the file says', undefined, true, false],
+      ['with a command of one\'s own they are where the file says', OWN, true, true],
+      ['with a command of one\'s own, and a file that says nothing, they are in /data', OWN, false, false]
+    ] as const) {
+      test(what, async t => {
+        const [file, kept] = [join(root, 'etc/onceway/onceway.yaml'), mkdtempSync(join(root, 'data/kept-'))]
+        writeFileSync(file, text(says ? `dataDir: ${JSON.stringify(kept)}\n` : ''))
+        t.after(() => { rmSync(file) })
+        const { said } = await startImage(t, image, root, {}, words)
+        assert.match(said(), new RegExp(`^stores +embedded SQLite under ${counts ? kept : join(root, 'data')}$`, 'm'))
+      })
+    }
+  })
+
   test('without UPSTREAM and without a file it says what is missing, and does not serve a toy', async () => {
-    const { node, spawn: options, env } = asUser(image, root)
-    const { status, stderr } = spawnSync(node, [...image.entrypoint.slice(1), ...image.cmd], { ...options, encoding: 'utf8', cwd: join(root, image.workdir), env })
+    const { node, argv, spawn: options, env } = asUser(image, root)
+    const { status, stderr } = spawnSync(node, argv(), { ...options, encoding: 'utf8', cwd: join(root, image.workdir), env })
     assert.equal(status, 2)
     assert.match(stderr, /There is nothing to guard: UPSTREAM is not set, and there is no configuration file .*\/etc\/onceway\/onceway\.yaml/)
   })
@@ -71,7 +89,7 @@ describe('what docs/deployment.md says of containers', () => {
   test('docker run gives what the image starts by, and nothing that it does not know', () => {
     const [command = ''] = /^docker run .*$/m.exec(chapter) ?? []
     assert.deepEqual(Array.from(command.matchAll(/-e (\w+)=/g), ([, name]) => name), ['UPSTREAM'])
-    assert.ok(command.includes(`-v onceway:${image.env.ONCEWAY_DATA_DIR}`))
+    assert.ok(command.includes(`-v onceway:${image.env.ONCEWAY_DEFAULT_DATA_DIR}`))
     for (const [, name = '', value = ''] of chapter.matchAll(/^\| `(ONCEWAY_\w+)` \(`([^`]+)`\)/gm)) assert.equal(image.env[name], value, name)
   })
 
@@ -82,7 +100,7 @@ describe('what docs/deployment.md says of containers', () => {
     const spec = (document?.toJS() as any).spec.template.spec
     const [container] = spec.containers
     assert.equal(spec.securityContext.runAsUser, image.user.uid)
-    assert.equal(container.volumeMounts[0].mountPath, image.env.ONCEWAY_DATA_DIR)
+    assert.equal(container.volumeMounts[0].mountPath, image.env.ONCEWAY_DEFAULT_DATA_DIR)
     assert.deepEqual(container.env.map(({ name }: { name: string }) => name), ['UPSTREAM'])
     assert.deepEqual(container.ports.map(({ containerPort }: { containerPort: number }) => containerPort), image.ports)
     for (const probe of ['livenessProbe', 'readinessProbe']) assert.equal(container[probe].httpGet.port, 'admin')

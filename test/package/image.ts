@@ -11,17 +11,21 @@ const IS_ROOT = process.getuid?.() === 0
 
 interface AsUser {
   readonly node: string
+  /** Of Node: the entry point with `words` behind it; absent: with the image's own. */
+  readonly argv: (words?: readonly string[]) => string[]
   readonly spawn: { readonly uid?: number, readonly gid?: number }
   readonly env: Readonly<Record<string, string>>
 }
 
 /** As the image's user, where this one may become another; the application's files are read-only for it then. */
-export function asUser ({ user, env }: Image, root: string): AsUser {
-  const inside = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value.startsWith('/') ? join(root, value) : value]))
-  if (!IS_ROOT) return { node: process.execPath, spawn: {}, env: inside }
+export function asUser ({ user, env, entrypoint, cmd }: Image, root: string): AsUser {
+  const below = (text: string): string => text.startsWith('/') ? join(root, text) : text
+  const inside = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, below(value)]))
+  const argv = (words = cmd): string[] => [...entrypoint.slice(1), ...words].map(below)
+  if (!IS_ROOT) return { node: process.execPath, argv, spawn: {}, env: inside }
   for (let above = root; above !== dirname(above) && above.includes('onceway-'); above = dirname(above)) chmodSync(above, 0o755)
   for (const path of [join(root, 'data'), ...readdirSync(join(root, 'data')).map(name => join(root, 'data', name))]) chownSync(path, user.uid, user.gid)
-  return { node: nodeFor(user, root), spawn: user, env: inside }
+  return { node: nodeFor(user, root), argv, spawn: user, env: inside }
 }
 
 /** This Node, where the user can reach it; else a copy that he can. */
@@ -32,9 +36,10 @@ function nodeFor (user: Image['user'], root: string): string {
   return copy
 }
 
-export async function startImage (t: TestContext, image: Image, root: string, env: Readonly<Record<string, string>>): Promise<{ url: string, adminUrl: string, said: () => string }> {
-  const { node, spawn: user, env: inside } = asUser(image, root)
-  const child = spawn(node, [...image.entrypoint.slice(1), ...image.cmd], { ...user, cwd: join(root, image.workdir), env: { ...inside, ...env, ONCEWAY_DRAIN_DELAY: '0s' }, stdio: ['ignore', 'pipe', 'pipe'] })
+/** `words`: a command of one's own, in the place of the image's. */
+export async function startImage (t: TestContext, image: Image, root: string, env: Readonly<Record<string, string>>, words?: readonly string[]): Promise<{ url: string, adminUrl: string, said: () => string }> {
+  const { node, argv, spawn: user, env: inside } = asUser(image, root)
+  const child = spawn(node, argv(words), { ...user, cwd: join(root, image.workdir), env: { ...inside, ...env, ONCEWAY_DRAIN_DELAY: '0s' }, stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = once(child, 'exit').then(() => { throw new Error(`it ended:\n${said}`) })
   ended.catch(() => {})
   let said = ''

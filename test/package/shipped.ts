@@ -81,7 +81,7 @@ export function readImage (): Image {
 /** The image's files below `root`. What a stage before has built is made here: the packages that run, and plain JavaScript. */
 export function layOut ({ workdir, copies, env }: Image, root: string): void {
   const place = join(root, workdir)
-  for (const directory of [place, join(root, env.ONCEWAY_DATA_DIR ?? '/data'), join(root, 'etc/onceway')]) mkdirSync(directory, { recursive: true })
+  for (const directory of [place, join(root, env.ONCEWAY_DEFAULT_DATA_DIR ?? '/data'), join(root, 'etc/onceway')]) mkdirSync(directory, { recursive: true })
   for (const { built, from, to } of copies) {
     for (const source of from) {
       if (source === '/app/node_modules') copyDependencies(place)

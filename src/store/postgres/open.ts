@@ -3,6 +3,7 @@
  * that cannot be reached is not such a thing: whoever wants to listen meanwhile uses {@link connectPostgres} and tries again.
  */
 import { Client, escapeIdentifier } from 'pg'
+import type { ClientConfig } from 'pg'
 import { StartError, StoreUnavailable } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { bindInstallation, readInstallation } from './binding.ts'
@@ -95,7 +96,8 @@ export async function openPostgres (options: PostgresOptions): Promise<PostgresR
 /** Touches no network yet. Throws StartError (exit 2) for a URL that is none. */
 export function connectPostgres (options: PostgresOptions): PostgresConnection {
   const { where, transport } = reach(options)
-  const read = () => withClient(transport, where, (client) => missingOf(client, options.schema))
+  // A connection that is lost without a word would hold the watch for as long as TCP does.
+  const read = () => withClient(transport, where, (client) => missingOf(client, options.schema), { query_timeout: OPEN_MS_MAX })
   const rights = options.serves === true ? new RightsWatch({ read, where: textOf(where), log: options.log ?? SILENT }) : null
   let opened: Promise<PostgresRecordStore> | null = null
   return {
@@ -206,8 +208,8 @@ function reach ({ url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'sche
   }
 }
 
-async function withClient<Result> (transport: Transport, where: Where, work: (client: Client) => Promise<Result>): Promise<Result> {
-  const client = new Client({ ...transport, application_name: 'onceway open', connectionTimeoutMillis: OPEN_MS_MAX, keepAlive: true })
+async function withClient<Result> (transport: Transport, where: Where, work: (client: Client) => Promise<Result>, limits: Partial<Pick<ClientConfig, 'query_timeout'>> = {}): Promise<Result> {
+  const client = new Client({ ...transport, ...limits, application_name: 'onceway open', connectionTimeoutMillis: OPEN_MS_MAX, keepAlive: true })
   client.on('error', () => {})
   try {
     await client.connect()
