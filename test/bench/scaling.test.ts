@@ -85,8 +85,8 @@ test('batches that are spread over many primaries cost what single statements co
 
 test('the connections of a process are those that the store opens, and docs/deployment.md says so', () => {
   const open = text('src/store/postgres/open.ts')
-  assert.match(open, /connections\(options, transport, 'renewals', 1, /)
-  assert.match(open, /connections\(\{ \.\.\.options, prepared: false \}, transport, 'beats', 1, /)
+  assert.match(open, /connections\('renewals', 1, /)
+  assert.match(open, /connections\('beats', 1, /)
   assert.match(open, /BACKGROUND_CONNECTIONS = 3$/m)
   assert.match(text('docs/deployment.md'), new RegExp(`up to ${CONNECTIONS_PER_PROCESS} \\(${CLAIM_CONNECTIONS} for claims, ${SETTLE_CONNECTIONS} for settles, 1 for renewals, 1 for signs of life, 3 for the rest\\)`))
 })

@@ -22,9 +22,9 @@ export interface ConfigOptions {
   readonly more?: string
 }
 
-/** What runs is to be seen as such, and not waited for, unless a test says so. */
+/** What runs is to be seen as such, and not waited for, unless a test says so, or is about a relay, which waits. */
 function atOnce (idempotency = ''): string {
-  return idempotency.includes('inFlight:') ? '' : ', inFlight: { wait: 0s }'
+  return /inFlight:|profile: relay/.test(idempotency) ? '' : ', inFlight: { wait: 0s }'
 }
 
 /** One guarded route `things` (POST and PATCH of everything), quick to drain. */
