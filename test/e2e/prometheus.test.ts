@@ -21,6 +21,8 @@ import type { Servers } from './world.ts'
 
 /** It shares the processors with other tests. */
 const LONGEST_MS = 60_000
+/** Nothing but a request makes these: the others begin with the gateway, and one that fails on a machine short of time is counted rightly. */
+const OF_REQUESTS = /operation="(claim_insert|claim_look|insert|look|settle|lock|write)"/
 const RULES = fileURLToPath(new URL('../../deploy/prometheus/alerts.yml', import.meta.url))
 
 /** A route in every mode, and one that passes through. `more`: stores and workers. */
@@ -90,8 +92,9 @@ async function series (gateway: ProcessGateway): Promise<void> {
   for (const { name, labels } of asked) {
     const those = lines.filter(line => new RegExp(`^${name}[{ ]`).test(line) && labels.every(label => line.includes(label)))
     assert.ok(those.length > 0, `${name}{${labels.join()}} is not there`)
-    // On a machine that is short of time an operation of a store can fail in earnest before anybody looks.
-    if (name.endsWith('_total') && name !== 'onceway_store_errors_total') assert.deepEqual(those.filter(line => !line.endsWith(' 0')), [], 'each is 0')
+    const untouched = name === 'onceway_store_errors_total' ? those.filter(line => OF_REQUESTS.test(line)) : those
+    assert.ok(untouched.length > 0, `${name} has nothing of requests`)
+    if (name.endsWith('_total')) assert.deepEqual(untouched.filter(line => !line.endsWith(' 0')), [], 'each is 0')
   }
 }
 
