@@ -42,5 +42,5 @@ function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
 
 function scopeLine ({ scope }: IdempotencyPolicy): string {
   if (scope.kind === 'parts') return scope.parts.map(part => part.kind !== 'const' ? partText(part) : part.value === SHARED ? SHARED : 'const').join(' + ')
-  return scope.anonymous ? 'credential, else anonymous' : 'credential'
+  return scope.anonymous ? 'public' : 'credential'
 }

@@ -38,9 +38,15 @@ export function readOptions (args: readonly string[], options: ParseArgsOptionsC
     if (error instanceof StartError) throw error
     const [message = 'wrong usage'] = (error as Error).message.split(/\. (To specify|This command)/)
     const [, option] = /^Unknown option '--([^']+)'/.exec(message) ?? []
-    const meant = option === undefined ? '' : didYouMean(option, Object.keys(options)).replace('mean ', 'mean --')
+    const meant = option === undefined ? upstreamMeant(message, options) : didYouMean(option, Object.keys(options)).replace('mean ', 'mean --')
     throw new StartError(`${message.replace(/\.$/, '')}${meant === '' ? '.' : meant}`, 2, error)
   }
+}
+
+/** `npm start --upstream URL`, without the `--` between them: npm takes the option for its own, and passes the URL on. */
+function upstreamMeant (message: string, options: ParseArgsOptionsConfig): string {
+  const [, url] = /^Unexpected argument '(https?:\/\/[^']*)'/.exec(message) ?? []
+  return url === undefined || !Object.hasOwn(options, 'upstream') ? '' : `; did you mean --upstream ${url}? With npm: npm start -- --upstream ${url}`
 }
 
 /** @throws StartError (exit 2) for a subcommand that is missing, or that there is not. */

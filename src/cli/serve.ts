@@ -11,7 +11,6 @@ import { Signals } from './signals.ts'
 import { startWhenFree } from './start-when-free.ts'
 import { tellWaiting } from './tell-waiting.ts'
 import { startToy, tryLines } from './toy.ts'
-import type { Toy } from './toy.ts'
 
 export const serve: Command = {
   help: `usage: onceway serve [--upstream URL] [--host ADDRESS] [--port N] [--admin-port N] [--data-dir DIR] [--workers N] [--config FILE]
@@ -49,7 +48,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   const { instanceName, longestDrainMs, startApp } = await import('../app.ts')
   const toy = target === null ? await startToy(terminal.env, textOption(options, 'data-dir')) : null
   try {
-    const config = toy === null ? configOf(options, terminal.env, target ?? {}) : toyConfig(options, toy)
+    const config = toy === null ? configOf(options, terminal.env, target ?? {}) : { ...configOf(options, toy.env, { upstreamUrl: toy.url }), dataDir: toy.dataDir }
     const { file } = config
     const reload = file === null ? null : () => configOf(options, terminal.env, target ?? {})
     const listening = (url: string): void => {
@@ -114,10 +113,4 @@ function configOf (options: Options, env: Environment, { file, ...upstream }: Ta
     workers: textOption(options, 'workers') === 'auto' ? 'auto' : wholeNumber(options, 'workers', { min: 1, max: WORKERS_MAX })
   }
   return file === undefined ? defaultConfig({ ...flags, upstreamUrl: flags.upstreamUrl ?? '', env }) : loadConfig(file, { env, flags })
-}
-
-function toyConfig (options: Options, { env, url, dataDir }: Toy): Config {
-  const config = { ...configOf(options, env, { upstreamUrl: url }), dataDir }
-  // Nobody routes traffic to a try-out: there is nobody to give notice to.
-  return env.ONCEWAY_DRAIN_DELAY === undefined ? { ...config, drain: { ...config.drain, delayMs: 0 } } : config
 }

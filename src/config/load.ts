@@ -40,6 +40,8 @@ export interface Flags {
 
 /** Without a file nobody has decided who may come in. A file's own default is every address. */
 const HOST_WITHOUT_FILE = '127.0.0.1'
+/** Where without a file no load balancer comes in, nobody needs notice of a stop, and whoever presses Ctrl-C waits for nothing. */
+const LOOPBACK = /^(?:127\.|::1$|localhost$)/
 
 export interface LoadOptions { readonly env: Environment, readonly flags?: Flags }
 
@@ -97,6 +99,7 @@ function resolveSource (source: Source, { env, flags, name, base }: Surroundings
   if (name === null && valueAt(tree, ['listen', 'host']) === undefined) putAt(tree, ['listen', 'host'], HOST_WITHOUT_FILE)
   const secrets = readSecretFiles(tree, base)
   early.push(...applyFlags(tree, flags, origins), ...secrets.mistakes, ...takeLater(tree))
+  if (name === null && LOOPBACK.test(String(valueAt(tree, ['listen', 'host']))) && valueAt(tree, ['drain', 'delay']) === undefined) putAt(tree, ['drain', 'delay'], '0s')
   early.push(...spreadPresets(tree))
   spreadProfiles(tree)
   const unread = new Set(secrets.unread.map(pathText))

@@ -145,7 +145,7 @@ export const ConfigSchema = Type.Object({
     eventLoopDelay: duration('1s', 'How late the event loop may be; while it is later, every request gets 503 `overloaded` before anything is claimed. 0s: never.')
   }, { ...shape, default: {}, description: 'Bounds of one process: with several workers each has all of them.' }),
   drain: Type.Object({
-    delay: duration('5s', 'After SIGTERM: how long it still serves as before, until the load balancers have noticed.'),
+    delay: duration('5s', 'After SIGTERM: how long it still serves as before, until the load balancers have noticed. Without a file and on this machine alone: `0s`.'),
     timeout: duration('60s', 'How long it waits for executions to end.')
   }, { ...shape, default: {}, description: 'Stopping.' }),
   log: Type.Object({

@@ -55,7 +55,7 @@ export function callerScope (caller: Caller, { anonymous }: CredentialPolicy, { 
   if (rotating !== undefined) return missing(rotatingAlone(rotating, signing))
   const lookAlike = firstLookAlike(caller.rawHeaders, own())
   if (lookAlike !== null) return missing(`The request may name its caller by ${lookAlike.length <= NAME_MAX ? lookAlike : 'a header'}, which the gateway does not know. ${CONFIGURE_PART}`)
-  return anonymous ? scopeNamed('anonymous', selecting) : missing(`The request shows no credential that the gateway knows. Send one (Authorization, X-Api-Key), or configure the scope of this route. ${CONFIGURE_PART}`)
+  return anonymous ? scopeNamed('anonymous', selecting) : missing(`The request shows no credential that the gateway knows. Send one (Authorization, X-Api-Key), or configure the scope of this route: ${PARTS}`)
 }
 
 /**
@@ -121,7 +121,8 @@ function rotatingAlone ({ name, what }: Carrier, signing: Signing): string {
   return what === COOKIE ? `${named} ${CONFIGURE_COOKIE}` : `${named} ${CONFIGURE_PART}`
 }
 
-const CONFIGURE_PART = 'Configure the scope of this route: header:NAME, cookie:NAME or jwt:CLAIM ([public, header?:NAME] where some have none), or scope: shared if all callers may share their keys.'
+const PARTS = 'header:NAME, cookie:NAME or jwt:CLAIM ([public, header?:NAME] where some have none), or scope: shared if all callers may share their keys.'
+const CONFIGURE_PART = `Configure the scope of this route: ${PARTS}`
 const CONFIGURE_COOKIE = 'Configure the scope of this route: cookie:NAME if a cookie names the caller ([public, cookie?:NAME] where some have none), header:NAME, jwt:CLAIM, or scope: shared if all callers may share their keys.'
 const CONFIGURE_VERIFYING = 'Its route has to say who may be answered: verify: with a scheme and its secret, where the gateway can check the signature; or another scope (scope: shared if all callers may share their keys).'
 const CONFIGURE_SIGNING = 'Its route has to say how a replay is authorised: verify: with a scheme and its secret, where the gateway can check the signature; verify: by-key-id, where the public id of the key is enough; or another scope (scope: shared if all callers may share their keys).'

@@ -29,6 +29,7 @@ test('no command, an unknown command and an unknown option are exit 2 with a hin
   assert.equal((await say(['serve', '--port', '70000'])).exitCode, 2)
   assert.match((await say(['serve', '--port'])).err, /--port/)
   assert.match((await say(['migrate', 'onceway.yaml'])).err, /Unexpected argument 'onceway\.yaml'\./)
+  assert.match((await say(['serve', 'http://127.0.0.1:3000'])).err, /did you mean --upstream http:\/\/127\.0\.0\.1:3000\? With npm: npm start -- --upstream http:/)
   assert.equal((await say(['constructor'])).exitCode, 2)
 })
 

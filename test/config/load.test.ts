@@ -206,6 +206,11 @@ test('without a file one upstream is guarded for POST and PATCH, everything else
   assert.deepEqual([open?.match.path, open?.match.methods, open?.idempotency], ['/*', [], null])
 })
 
+test('without a file and on this machine alone a stop does not wait for load balancers, unless the environment says so', () => {
+  const delayMs = (more: object, env: Record<string, string> = {}) => defaultConfig({ upstreamUrl: 'http://127.0.0.1:3000', env, ...more }).drain.delayMs
+  assert.deepEqual([delayMs({}), delayMs({ host: '::1' }), delayMs({ host: 'localhost' }), delayMs({ host: '0.0.0.0' }), delayMs({}, { ONCEWAY_DRAIN_DELAY: '2s' })], [0, 0, 0, 5_000, 2_000])
+})
+
 test('a flag for the upstream that is no URL is told under the flag\'s name', () => {
   assert.throws(() => defaultConfig({ upstreamUrl: 'localhost:3000', env: {} }), /^ConfigInvalid: --upstream: upstreams\.default\.url: has the scheme localhost/)
 })

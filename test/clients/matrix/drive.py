@@ -8,20 +8,21 @@ MODE = sys.argv[1]
 if MODE.startswith('requests'):
     import requests
 
-    def session():
+    def tuned():
+        # begin requests
+        import requests
+        from requests.adapters import HTTPAdapter
+        from urllib3.util import Retry
+        retry = Retry(total=3, backoff_factor=0.5, allowed_methods=None, status_forcelist=[409, 429, 503], raise_on_status=False)
         api = requests.Session()
-        if MODE == 'requests-retry':
-            # begin requests
-            from requests.adapters import HTTPAdapter
-            from urllib3.util import Retry
-            retry = Retry(total=3, backoff_factor=0.5, allowed_methods=None, status_forcelist=[409, 429, 503], raise_on_status=False)
-            api.mount('http://', HTTPAdapter(max_retries=retry))
-            api.mount('https://', HTTPAdapter(max_retries=retry))
-            # end requests
+        api.mount('http://', HTTPAdapter(max_retries=retry))
+        api.mount('https://', HTTPAdapter(max_retries=retry))
+        # end requests
         return api
 
     def post(url, body, headers, timeout):
-        return session().post(url, data=body, headers=headers, timeout=timeout)
+        api = tuned() if MODE == 'requests-retry' else requests.Session()
+        return api.post(url, data=body, headers=headers, timeout=timeout)
 
     FAILED = requests.exceptions.RequestException
 else:
