@@ -17,6 +17,8 @@ export interface Judgement {
   readonly ttlMs: number | null
   /** What it asked for, where the bounds have changed it. */
   readonly ttlAskedMs?: number
+  /** It asked for a retention that nobody can read. */
+  readonly ttlUnread?: true
 }
 
 interface Judged { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
@@ -34,7 +36,8 @@ export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile'
     disposition: word.disposition ?? listed ?? (policy.profile === 'api' ? judgeOnce(answer, policy.hops) : judgeRelay(answer.status)),
     keepBody: policy.keep.body && !word.noBody,
     ttlMs,
-    ...(askedMs !== null && askedMs !== ttlMs && { ttlAskedMs: askedMs })
+    ...(askedMs !== null && askedMs !== ttlMs && { ttlAskedMs: askedMs }),
+    ...(word.ttlUnread && { ttlUnread: true })
   }
 }
 
@@ -79,7 +82,7 @@ export function statusTold ({ status, headers }: Pick<Judged, 'status' | 'header
   return challenges ? status : instead
 }
 
-interface Steering { readonly disposition: Disposition | null, readonly noBody: boolean, readonly ttlSeconds: number | null }
+interface Steering { readonly disposition: Disposition | null, readonly noBody: boolean, readonly ttlSeconds: number | null, readonly ttlUnread: boolean }
 
 /** `Idempotency-Policy: store | release | no-body | ttl=3600`, comma-separated, any case; what is not understood is ignored. */
 function steering (headers: RawHeaders): Steering {
@@ -89,7 +92,8 @@ function steering (headers: RawHeaders): Steering {
     // An upstream that says both has not done it: a second execution was asked for, a false replay was not.
     disposition: words.includes('release') ? 'release' : words.includes('store') ? 'keep' : null,
     noBody: words.includes('no-body'),
-    ttlSeconds: ttl === undefined ? null : Number(ttl)
+    ttlSeconds: ttl === undefined ? null : Number(ttl),
+    ttlUnread: ttl === undefined && words.some((word) => word.startsWith('ttl'))
   }
 }
 

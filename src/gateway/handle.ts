@@ -19,6 +19,7 @@ import { refusedBy } from './shares.ts'
 import type { Outcome } from './outcome.ts'
 import { enterWait, leaveWait, OUT_OF_PATIENCE, POLL_FIRST_MS, POLL_LONGEST_MS, within, withinOrGone } from './patience.ts'
 import type { RecentAnswer } from './recent.ts'
+import { noteMistyped } from './mistyped.ts'
 import { headKey } from './splitting.ts'
 import type { Watch } from './watches.ts'
 
@@ -27,6 +28,7 @@ export async function handle (gateway: Gateway, request: GuardedRequest): Promis
   const key = headKey(request, gateway.world.clock.wallMs)
   const sought = key.kind === 'absent' && !policy.key.required ? KEYLESS : key
   if (sought.kind === 'passes' || (sought.kind === 'keyless' && !takesKeyless(policy, request.rawHeaders))) return { kind: 'keyless' }
+  if (sought.kind === 'absent') noteMistyped(gateway, request.route.name, policy.key, request.rawHeaders, 'refused')
   if (sought.kind !== 'keyless' && sought.kind !== 'key' && sought.kind !== 'body') return keyRefusal(policy.key.sources, sought)
   const admission = await admit(gateway, request, sought)
   if (admission.kind !== 'visit') return admission.outcome

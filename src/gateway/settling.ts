@@ -201,10 +201,11 @@ function planStream (gateway: Gateway, execution: Execution, result: StreamedRes
 }
 
 /** What the upstream asks for, or the route's. Bounds that change its wish are said: its owner would look for the reason elsewhere. */
-function keptFor (gateway: Gateway, { visit }: Execution, { ttlMs, ttlAskedMs }: Judgement): number {
+function keptFor (gateway: Gateway, { visit }: Execution, { ttlMs, ttlAskedMs, ttlUnread }: Judgement): number {
+  const route = visit.route.name
+  if (ttlUnread === true) gateway.notices.warn('ttl', route, 'unread', {}, "the upstream's Idempotency-Policy has a ttl that is no whole number of seconds: the answer is kept for as long as the route's retention")
   if (ttlMs !== null && ttlAskedMs !== undefined) {
-    const route = visit.route.name
-    gateway.notices.warn('ttl', route, '', { ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 }, `the upstream's Idempotency-Policy asks for another ttl than this route can keep: the answer is kept ${ttlMs > ttlAskedMs ? 'longer (at least two leases, and as long as an issued key lives)' : 'shorter (at most 366 days)'}`)
+    gateway.notices.warn('ttl', route, ttlMs > ttlAskedMs ? 'longer' : 'shorter', { ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 }, `the upstream's Idempotency-Policy asks for another ttl than this route can keep: the answer is kept ${ttlMs > ttlAskedMs ? 'longer (at least two leases, and as long as an issued key lives)' : 'shorter (at most 366 days)'}`)
   }
   return ttlMs ?? visit.retentionMs
 }

@@ -6,16 +6,16 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { preflightMethod } from '../core/cors.ts'
 import { decidingRefusal, rulesOf } from '../core/deciding.ts'
-import { spelledName, USUAL_KEY_HEADER } from '../core/fields.ts'
+import { USUAL_KEY_HEADER } from '../core/fields.ts'
 import { isHost } from '../core/host.ts'
 import { headerLines, requestRefusal } from '../core/headers.ts'
 import { findKey, headersRead } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
 import { overridingMethods, SAFE_METHODS } from '../core/method-override.ts'
-import { mistypedKey } from '../core/mistyped-key.ts'
 import type { IdempotencyPolicy, GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
 import { takesKeyless } from '../gateway/admission.ts'
+import { noteMistyped } from '../gateway/mistyped.ts'
 import type { GuardedRequest } from '../gateway/admission.ts'
 import type { Steps } from '../gateway/execution.ts'
 import { handle } from '../gateway/handle.ts'
@@ -147,12 +147,9 @@ export class GuardedRequests {
   }
 
   /** Passes unguarded. A client that misspells the field would believe itself protected. */
-  #keyless ({ rawHeaders }: IncomingMessage, route: string, { sources, header }: KeyPolicy): void {
-    const { meter, gateway } = this.#options
-    meter.keyless(route)
-    const read = sources.flatMap(headersRead)
-    const sent = read.includes(header) ? mistypedKey(rawHeaders, read) : null
-    if (sent !== null) gateway.notices.warn('mistyped-key', route, sent.toLowerCase(), { sent, expected: spelledName(header) }, 'a request passed unguarded: it has no key, but a header whose name looks like a mistyped one')
+  #keyless ({ rawHeaders }: IncomingMessage, route: string, policy: KeyPolicy): void {
+    this.#options.meter.keyless(route)
+    noteMistyped(this.#options.gateway, route, policy, rawHeaders, 'passed')
   }
 
   #refuse (request: FastifyRequest, reply: FastifyReply, { detail, status }: Extract<Way, { kind: 'malformed' }>): void {

@@ -18,6 +18,8 @@ test('a mistake shows the wrong value, cut and without control characters, and n
 
 for (const [what, policy, meant] of [
   ['a value', '{ unknown: prob }', 'probe'],
+  ['two letters in each other\'s place', '{ unknown: hodl }', 'hold'],
+  ['a name of three letters', '{ kye: { from: github } }', 'key'],
   ['a sender', '{ key: { from: githb } }', 'github'],
   ['a source of the key', '{ key: { from: "heder:X-Id" } }', 'header'],
   ['a scope', '{ scope: credentials }', 'credential'],

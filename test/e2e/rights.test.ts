@@ -63,7 +63,7 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     url.username = encodeURIComponent(role)
     url.password = PASSWORD
     const config = configOf({ database: `${url.href}", migrate: "${migrate}`, redis: null, upstream: witness.url })
-    return { witness, database, role: escapeIdentifier(role), start: () => startProcess(t, { config }) }
+    return { witness, database, role: escapeIdentifier(role), url: url.href, start: () => startProcess(t, { config }) }
   }
 
   const post = (gateway: ProcessGateway, key: string) => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
@@ -87,8 +87,8 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     })
   }
 
-  test('a role that may do nothing is told all of it, and it is enough', async t => {
-    const { database, start } = await roleOn(t, () => '')
+  test('a role that may do nothing is told all of it, and it is enough to serve; a command that needs more says where the rest is', async t => {
+    const { database, url, start } = await roleOn(t, () => '')
     // Whoever may use the schema may use this sequence (migrations/postgres/0005_inbox.sql), unless somebody has taken that away.
     await query(database, 'revoke usage on sequence onceway.message_numbers from public')
     const gateway = await start()
@@ -99,6 +99,10 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await query(database, grants)
     await becomes(gateway, 'ready')
     assert.equal((await post(gateway, 'first')).status, 201)
+
+    const records = async (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, 'records', ...args], { env: { ...bareEnv(), DATABASE_URL: url } })
+    const { id, owner, attempt } = JSON.parse((await records('list', '--json')).stdout) as { readonly id: string, readonly owner: string, readonly attempt: number }
+    await assert.rejects(records('delete', id, '--owner', owner, '--attempt', String(attempt), '--why', 'a test'), /audit; docs\/deployment\.md \(Rights\) has the GRANTs/)
   })
 
   test('a right that is taken away while it serves makes it blocked, and given again ready', async t => {

@@ -21,7 +21,7 @@ test('a client that misspells Idempotency-Key is named in the log: once for each
   const clock = new ManualClock()
   const { url, lines, witness } = await start(t, /mistyped/, { world: { clock }, background: false })
   const send = async (name: string) => call(url, '/things', { headers: { [name]: 'SECRET' }, body: 'x' })
-  const names = ['Idempotency_Key', 'IdempotencyKey', 'X-Idempotency-Key', 'Idempotent-Key', 'idempotency-token', 'Idempotence-Key', 'Idempotency-Id']
+  const names = ['Idempotency_Key', 'IdempotencyKey', 'X-Idempotency-Key', 'Idempotent-Key', 'idempotency-token', 'Idempotence-Key', 'Idempotency-Id', 'Idempotncy-Key', 'Idemptency-Ky', 'Indempotency-Key', 'idempotenyc-key', 'X-Idempotency']
   for (const name of names) await send(name)
   assert.deepEqual(lines.map(({ sent, expected, route }) => [sent, expected, route]), names.map(name => [name, 'Idempotency-Key', 'things']))
   for (const name of [...names, ...names]) await send(name)
@@ -31,6 +31,14 @@ test('a client that misspells Idempotency-Key is named in the log: once for each
   assert.deepEqual([lines.length, lines.at(-1)?.['sent'], lines.at(-1)?.['unsaid']], [names.length + 1, 'X-IDEMPOTENCY-KEY', 2])
   assert.ok(!JSON.stringify(lines).includes('SECRET'))
   assert.equal(witness.seen.length, 3 * names.length + 1)
+})
+
+test('where a key is required its sender is refused, and the log still says which header may be meant', async t => {
+  const { url, lines, witness } = await start(t, /refused: .*mistyped/, { policy: { key: { ...apiPolicy().key, required: true } } })
+  assert.equal((await call(url, '/things', { headers: { Idempotency_Key: 'SECRET' }, body: 'x' })).json.code, 'key-missing')
+  assert.deepEqual(lines.map(({ sent, expected, route }) => [sent, expected, route]), [['Idempotency_Key', 'Idempotency-Key', 'things']])
+  assert.ok(!JSON.stringify(lines).includes('SECRET'))
+  assert.equal(witness.seen.length, 0)
 })
 
 test('whoever sends ever new misspellings does not fill the log: twenty lines a minute', async t => {
@@ -48,7 +56,7 @@ test('whoever sends ever new misspellings does not fill the log: twenty lines a 
 test('nothing is said of requests with a key, of those without anything like one, and of fields that mean something else', async t => {
   const { url, lines, ask } = await start(t, /mistyped/)
   await ask('k', { headers: { 'X-Idempotency-Key': 'too' } })
-  for (const headers of [{}, { 'X-Request-Id': 'a' }, { 'Idempotency-Policy': 'store' }, { 'X-Api-Key': 'a' }]) await call(url, '/things', { headers, body: 'x' })
+  for (const headers of [{}, { 'X-Request-Id': 'a' }, { 'Idempotency-Policy': 'store' }, { 'X-Api-Key': 'a' }, { 'Idempotency-Attempt': '1' }]) await call(url, '/things', { headers, body: 'x' })
   assert.deepEqual(lines, [])
 })
 
@@ -76,11 +84,11 @@ test('callers whom the scope tells apart, and those who show nothing, are not sp
   assert.deepEqual(lines, [])
 })
 
-test('an upstream whose ttl cannot be had is named: what it asked for, and what holds', async t => {
-  const { ask, lines } = await start(t, /another ttl/, {
+test('an upstream whose ttl cannot be had or read is named: what it asked for, and what holds', async t => {
+  const { ask, lines } = await start(t, / ttl /, {
     policy: { leaseMs: 15_000 },
     answer: (seen, response) => { response.writeHead(200, { 'Idempotency-Policy': `ttl=${String(seen.headers['x-ttl'])}` }).end() }
   })
-  for (const ttl of ['60', '5', '5', '7']) await ask(`k${ttl}`, { headers: { 'X-Ttl': ttl } })
-  assert.deepEqual(lines.map(({ route, ttlAskedSeconds, ttlSeconds }) => [route, ttlAskedSeconds, ttlSeconds]), [['things', 5, 30]])
+  for (const ttl of ['60', '5', '5', '7', '99999999999', '5.5', '-1']) await ask(`k${ttl}`, { headers: { 'X-Ttl': ttl } })
+  assert.deepEqual(lines.map(({ route, ttlAskedSeconds, ttlSeconds }) => [route, ttlAskedSeconds, ttlSeconds]), [['things', 5, 30], ['things', 99_999_999_999, 366 * 86_400], ['things', undefined, undefined]])
 })
