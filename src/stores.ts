@@ -60,6 +60,8 @@ export class Stores {
   #refusal: string | null = null
   #waiting: string | null = null
   readonly #outage = new Outage()
+  /** It is reached, and cannot be served from: news, however lately it was said to be away. */
+  readonly #refusals = new Outage()
   #failures = 0
   #ownSecret: Buffer | null = null
   #embedded: SqliteStore | null = null
@@ -152,7 +154,8 @@ export class Stores {
       this.#lateRegistry.become(store.registry)
       this.#become(store)
       this.#waiting = null
-      if (this.#outage.over()) this.#options.log.info({ where: connection.where }, 'database reached')
+      const wasSaid = [this.#outage.over(), this.#refusals.over()].includes(true)
+      if (wasSaid) this.#options.log.info({ where: connection.where }, 'database reached')
     } catch (error) {
       const passes = error instanceof EarlierTime || error instanceof LacksRights
       if (error instanceof StartError && first && !passes) throw error
@@ -178,7 +181,8 @@ export class Stores {
     this.#refusal = error instanceof StartError ? error.message : null
     const cause = this.#refusal ?? causeOf(error)
     this.#waiting = /^E[A-Z_]+$/.test(cause) ? `${where} cannot be reached (${cause})` : `${where} cannot be used yet (${cause})`
-    if (this.#outage.isNews(cause, performance.now())) this.#options.log.warn({ where, error: cause }, this.#refusal === null ? 'database not reached; trying again' : 'database cannot be served from; trying again')
+    const isNews = (this.#refusal === null ? this.#outage : this.#refusals).isNews(cause, performance.now())
+    if (isNews) this.#options.log.warn({ where, error: cause }, this.#refusal === null ? 'database not reached; trying again' : 'database cannot be served from; trying again')
   }
 
   #become (records: RecordStore & { readonly inbox: InboxStore, readonly counts: RecordCounts, readonly wakes: InboxWakes, readonly marks: DatabaseMarks }): void {

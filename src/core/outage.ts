@@ -20,21 +20,17 @@ export function retryInMs (failures: number, chance: number): number {
 
 /** The same cause is said again after this, so that somebody who looks at the last lines finds it. */
 const SAY_AGAIN_MS = 600_000
-/** Another cause; but some change with every try: after the first few no more often than this. */
+/** Another cause; but some change with every try. */
 const SAY_CHANGED_MS = 60_000
-const CAUSES_AT_ONCE = 5
 
 /** What the log has said of one outage. */
 export class Outage {
   #cause = ''
   #saidAtMs: number | null = null
-  readonly #said = new Set<string>()
 
   /** Monotonic milliseconds. true: say it now. */
   isNews (cause: string, nowMs: number): boolean {
-    const isNew = !this.#said.has(cause) && this.#said.size < CAUSES_AT_ONCE
-    if (this.#saidAtMs !== null && !isNew && nowMs - this.#saidAtMs < (cause === this.#cause ? SAY_AGAIN_MS : SAY_CHANGED_MS)) return false
-    if (isNew) this.#said.add(cause)
+    if (this.#saidAtMs !== null && nowMs - this.#saidAtMs < (cause === this.#cause ? SAY_AGAIN_MS : SAY_CHANGED_MS)) return false
     this.#cause = cause
     this.#saidAtMs = nowMs
     return true
@@ -44,7 +40,6 @@ export class Outage {
   over (): boolean {
     const wasSaid = this.#saidAtMs !== null
     this.#saidAtMs = null
-    this.#said.clear()
     return wasSaid
   }
 }

@@ -105,6 +105,17 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await assert.rejects(records('delete', id, '--owner', owner, '--attempt', String(attempt), '--why', 'a test'), /audit; docs\/deployment\.md \(Rights\) has the GRANTs/)
   })
 
+  test('a database that was away at the start and comes back without the rights: the log says so at once, though it has just said that it is away', async t => {
+    const { start } = await roleOn(t, () => '')
+    await server.kill()
+    t.after(() => server.restart())
+    const gateway = await start()
+    await gateway.logged(({ msg }) => msg === 'database not reached; trying again')
+    await server.restart()
+    const { reason } = await becomes(gateway, 'blocked')
+    await gateway.logged(({ msg, error }) => msg === 'database cannot be served from; trying again' && error === reason)
+  })
+
   test('a right that is taken away while it serves makes it blocked, and given again ready', async t => {
     const { witness, database, role, start } = await roleOn(t, to => `grant usage on schema onceway to ${to}; grant select, insert, update, delete on all tables in schema onceway to ${to}`)
     const gateway = await start()
