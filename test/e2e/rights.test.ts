@@ -24,6 +24,8 @@ import { configOf } from './world.ts'
 
 /** It shares the processors with other tests. */
 const LONGEST_MS = 60_000
+/** Of core/outage.ts. */
+const A_MINUTE_MS = 60_000
 const PASSWORD = 'of-the-role'
 const STORE = fileURLToPath(new URL('../../src/store/postgres/', import.meta.url))
 const DOCUMENT = fileURLToPath(new URL('../../docs/deployment.md', import.meta.url))
@@ -110,10 +112,11 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await server.kill()
     t.after(() => server.restart())
     const gateway = await start()
-    await gateway.logged(({ msg }) => msg === 'database not reached; trying again')
+    const away = await gateway.logged(({ msg }) => msg === 'database not reached; trying again')
     await server.restart()
     const { reason } = await becomes(gateway, 'blocked')
-    await gateway.logged(({ msg, error }) => msg === 'database cannot be served from; trying again' && error === reason)
+    const refused = await gateway.logged(({ msg, error }) => msg === 'database cannot be served from; trying again' && error === reason)
+    assert.ok(Date.parse(String(refused['time'])) - Date.parse(String(away['time'])) < A_MINUTE_MS, 'and not when the minute is over that another cause would wait for')
   })
 
   test('a right that is taken away while it serves makes it blocked, and given again ready', async t => {
