@@ -1,6 +1,6 @@
 /**
  * `npm run bench:scaling`: what a number of guarded requests per second takes, from the figures of kept results and from
- * assumptions that are all named here. Prints the tables of docs/scaling.md; `-- --write` puts them there.
+ * assumptions that are all named here. Prints the tables of docs/guides/scale.md; `-- --write` puts them there.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { CLAIM_CONNECTIONS, SETTLE_CONNECTIONS } from '../src/store/postgres/records.ts'
@@ -12,7 +12,7 @@ import type { Case } from './results.ts'
 /** The kept results that everything here is computed from. A newer run is taken up by its name here and `--write`. */
 export const RESULTS = 'bench/results/2026-11-21.json'
 export const GROWTH = 'bench/results/2026-11-21-growth.json'
-export const PAGE = 'docs/scaling.md'
+export const PAGE = 'docs/guides/scale.md'
 
 /** The load that costs are taken at: batches of about seven, which is what a busy process makes. */
 const CONCURRENCY = 32
@@ -28,7 +28,7 @@ const RATES = [1_000, 10_000, 100_000, 1_000_000]
 const RETENTIONS = [{ name: '24 h', seconds: DAY }, { name: '7 d', seconds: 7 * DAY }]
 const SHARDS = [1, 2, 4, 8, 16, 64]
 
-/** Nobody has measured these here. Every one of them is said in docs/scaling.md. */
+/** Nobody has measured these here. Every one of them is said in docs/guides/scale.md. */
 export const ASSUMED = {
   /** Of a core: above it a process with bursts queues. */
   gatewayBusy: 0.6,

@@ -1,6 +1,6 @@
 /**
  * `npm run bench:table -- bench/results/NAME.json`: puts the table of a kept result where the README's marks are. With
- * `--inbox`, that of the inbox where those of docs/performance.md are.
+ * `--inbox`, that of the inbox where those of docs/internals/performance.md are.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, relative, resolve } from 'node:path'
@@ -12,7 +12,7 @@ import type { BenchResult } from './report.ts'
 const { values: { inbox }, positionals: [file] } = parseArgs({ options: { inbox: { type: 'boolean', default: false } }, allowPositionals: true })
 if (file === undefined) throw new Error('which result? npm run bench:table -- [--inbox] bench/results/NAME.json')
 const root = fileURLToPath(new URL('../', import.meta.url))
-const page = resolve(root, inbox ? 'docs/performance.md' : 'README.md')
+const page = resolve(root, inbox ? 'docs/internals/performance.md' : 'README.md')
 const text = readFileSync(page, 'utf8')
 const marks = /(<!-- bench: made by "npm run bench:table[^"]*" -->\n)[\s\S]*?(<!-- \/bench -->)/
 if (!marks.test(text)) throw new Error(`${page} has lost the marks between which the table goes`)

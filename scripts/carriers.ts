@@ -1,4 +1,4 @@
-/** The table of carriers (src/core/carriers.ts) as docs/identity.md shows it. */
+/** The table of carriers (src/core/carriers.ts) as docs/concepts/identity.md shows it. */
 import { CARRIERS } from '../src/core/carriers.ts'
 import type { CarrierClass } from '../src/core/carriers.ts'
 
@@ -14,7 +14,7 @@ const CLASSES: ReadonlyArray<readonly [of: CarrierClass, title: string, text: st
 /** The page with the table between its marks. */
 export function withCarriers (page: string): string {
   const [before, after] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (before < 0 || after < before) throw new Error('docs/identity.md has lost the marks between which its table stands')
+  if (before < 0 || after < before) throw new Error('docs/concepts/identity.md has lost the marks between which its table stands')
   return `${page.slice(0, before + BEGIN.length)}\n\n${CLASSES.map(section).join('\n\n')}\n\n${page.slice(after)}`
 }
 

@@ -1,4 +1,4 @@
-/** The tables of docs/clients.md, from the matrix that the tests hold, and its lines of code, from the clients that they drive. */
+/** The tables of docs/guides/clients.md, from the matrix that the tests hold, and its lines of code, from the clients that they drive. */
 import { readFileSync } from 'node:fs'
 import { BARE, COLUMNS, PLAY, ROWS, verdictOf, WHY_WRONG } from '../test/clients/matrix/table.ts'
 import type { Column, Outcome, Row, Verdict } from '../test/clients/matrix/table.ts'

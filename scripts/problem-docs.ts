@@ -1,4 +1,4 @@
-/** The table of problems in docs/http.md as TypeScript: the gateway serves it, and an image has no docs. */
+/** The table of problems in docs/reference/http.md as TypeScript: the gateway serves it, and an image has no docs. */
 
 interface Row { readonly codes: readonly string[], readonly api: string, readonly relay: string, readonly when: string, readonly unsent: string, readonly retry: string }
 
@@ -7,8 +7,8 @@ const TABLE = /\n\| code \| `api` \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)/
 export function problemDocs (page: string): string {
   const lines = (TABLE.exec(page)?.[1] ?? '').split('\n').filter(line => line !== '')
   const entries = lines.map(rowOf).flatMap(row => row.codes.map((code, index) => entryOf(code, row, index)))
-  if (entries.length === 0) throw new Error('docs/http.md has no table of problems')
-  return `/** Made by "npm run generate" from the table of problems in docs/http.md; do not edit. */
+  if (entries.length === 0) throw new Error('docs/reference/http.md has no table of problems')
+  return `/** Made by "npm run generate" from the table of problems in docs/reference/http.md; do not edit. */
 import type { ProblemCode } from './problems.ts'
 
 /** In Markdown's words, without its links. \`unsent\`: was nothing sent? \`retry\`: with the same key? */

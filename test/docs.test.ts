@@ -12,7 +12,11 @@ import { startProcess } from './harness/process-gateway.ts'
 import { startWitness } from './harness/witness.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...readdirSync(join(ROOT, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`), ...readdirSync(join(ROOT, 'examples'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(name => `examples/${name}`)]
+const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...pagesOf('docs'), ...pagesOf('examples')]
+function pagesOf (folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(name => `${folder}/${name}`)
+}
+
 const read = (page: string): string => readFileSync(join(ROOT, page), 'utf8')
 
 test('the curl walk of the README does what its comments say', async t => {
@@ -30,8 +34,8 @@ test('the curl walk of the README does what its comments say', async t => {
   assert.equal(stdout.match(/"id":"pay_[^"]+","amount":(?:100|5)/g)?.length, 2 + 2 + 2, 'two answers of each payment, and both in the list')
 })
 
-test('the walk of docs/issued-keys.md does what its comments say, with the configuration above it', async t => {
-  const page = read('docs/issued-keys.md')
+test('the walk of docs/guides/issued-keys.md does what its comments say, with the configuration above it', async t => {
+  const page = read('docs/guides/issued-keys.md')
   const [config, walk] = [/```yaml\n([\s\S]*?)```/, /```sh\n([\s\S]*?)```/].map(block => block.exec(page)?.[1] ?? '')
   const witness = await startWitness()
   t.after(async () => { await witness.close() })
@@ -48,8 +52,8 @@ test('the walk of docs/issued-keys.md does what its comments say, with the confi
   assert.equal(witness.seen.length, 1)
 })
 
-test('the walk of docs/inbox.md does what its comments say, with the configuration above it', async t => {
-  const page = read('docs/inbox.md')
+test('the walk of docs/guides/accept-now-deliver-later.md does what its comments say, with the configuration above it', async t => {
+  const page = read('docs/guides/accept-now-deliver-later.md')
   const [config, walk] = [/```yaml\n([\s\S]*?)```/, /```sh\n([\s\S]*?)```/].map(block => block.exec(page)?.[1] ?? '')
   const witness = await startWitness()
   t.after(async () => { await witness.close() })
@@ -77,17 +81,17 @@ for (const page of PAGES) {
   })
 }
 
-test('every rule of docs/protocol.md names a test that exists', () => {
-  const text = read('docs/protocol.md')
+test('every rule of docs/concepts/protocol.md names a test that exists', () => {
+  const text = read('docs/concepts/protocol.md')
   const rows = text.split('\n').filter(line => /^\| [A-Z]\d+b? \|/.test(line))
   assert.deepEqual(rows.map(row => row.split('|')[1]?.trim()), ['P1', 'P2', 'P3', 'P4', 'P5', 'P6', 'P7', 'P8', 'P9', 'P10', 'P11', 'P12', 'E0', 'E1', 'E2', 'E2b', 'E3', 'E4', 'E4b', 'E5', 'E6', 'E7'])
   const named = new Set(Array.from(text.matchAll(/`((?:core|gateway|store|e2e|crash|cli|http|conformance|harness)\/[\w.-]*)`/g), ([, path]) => path as string))
   assert.deepEqual(Array.from(named).filter(path => !existsSync(join(ROOT, 'test', path))), [])
 })
 
-test('docs/http.md lists every field that a replay leaves out, and no other', async () => {
+test('docs/reference/http.md lists every field that a replay leaves out, and no other', async () => {
   const { NOT_KEPT, NOT_KEPT_PREFIXES } = await import('../src/core/headers.ts')
-  const section = read('docs/http.md').split('### What a replay leaves out')[1]?.split('\n## ')[0] ?? ''
+  const section = read('docs/reference/http.md').split('### What a replay leaves out')[1]?.split('\n## ')[0] ?? ''
   const rows = section.split('\n').filter(line => /^\| the |^\| how long/.test(line))
   const listed = rows.flatMap(line => Array.from(line.matchAll(/`([^`]+)`/g), ([, name]) => name?.toLowerCase() ?? ''))
   assert.deepEqual(listed.sort(), [...NOT_KEPT, ...NOT_KEPT_PREFIXES.map(prefix => `${prefix}*`)].sort())
@@ -99,10 +103,10 @@ test('every problem that the gateway answers with stands in the documents', asyn
   assert.deepEqual(Object.keys(PROBLEMS).filter(code => !text.includes(`\`${code}\``)), [])
 })
 
-test('the configuration that docs/drop.md shows drops duplicates, in the database and in a filter', async t => {
+test('the configuration that docs/guides/drop-duplicates.md shows drops duplicates, in the database and in a filter', async t => {
   const witness = await startWitness()
   t.after(() => witness.close())
-  const shown = /```yaml\n([\s\S]*?)```/.exec(read('docs/drop.md'))?.[1] ?? ''
+  const shown = /```yaml\n([\s\S]*?)```/.exec(read('docs/guides/drop-duplicates.md'))?.[1] ?? ''
   const config = shown.replace('http://127.0.0.1:3000', witness.url)
   assert.notEqual(config, shown)
   const { url } = await startProcess(t, { config, args: ['--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
@@ -120,12 +124,12 @@ test('the configuration that deploy/compose.yaml mounts is one that serve takes'
   assert.match(stdout, /is right/)
 })
 
-test('every alert of docs/deployment.md asks for a series that a gateway with an inbox has', async () => {
+test('every alert of docs/guides/deployment.md asks for a series that a gateway with an inbox has', async () => {
   const metrics = createMetrics({ processMetrics: false })
   metrics.inbox([{ route: 'hooks', waiting: 1, delivering: 1, held: 1, dead: 1, bytes: 1, oldestMs: 1 }])
   for (const result of ['delivered', 'again'] as const) metrics.delivery('hooks', result, 1)
   const series = (await metrics.expose()).text.split('\n').filter(line => !line.startsWith('#'))
-  const block = Array.from(read('docs/deployment.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('alert:')) ?? ''
+  const block = Array.from(read('docs/guides/deployment.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('alert:')) ?? ''
   const { groups } = parse(block) as { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly alert: string, readonly expr: string }> }> }
   const selectors = groups.flatMap(({ rules }) => rules).flatMap(({ expr }) => Array.from(expr.matchAll(/(onceway_\w+)(?:\{([^}]*)\})?/g), ([, name = '', labels = '']) => ({ name, labels: labels.split(',') })))
   assert.ok(selectors.length >= 5)

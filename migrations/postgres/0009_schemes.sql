@@ -1,5 +1,5 @@
 -- compatible_from: 1
--- By which scheme ids are made (docs/identity.md): the rules that say what identifies a request, and the secret that keys the ids. A
+-- By which scheme ids are made (docs/concepts/identity.md): the rules that say what identifies a request, and the secret that keys the ids. A
 -- build that does not know this table makes them by the rules of the first. Once others claim, its inserts fail: it names no
 -- scheme, and there is none for it.
 

@@ -1,5 +1,5 @@
 -- compatible_from: 1
--- By which scheme ids are made (docs/identity.md): the rules that say what identifies a request, and the secret that keys the ids.
+-- By which scheme ids are made (docs/concepts/identity.md): the rules that say what identifies a request, and the secret that keys the ids.
 
 -- Every scheme that ever claimed here. `name`: the rules and the secret's fingerprint; null: nothing was claimed here yet, and the
 -- first start chooses.

@@ -56,7 +56,7 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
 /** The embedded store makes one itself. */
 function secretAdvice ({ secrets, stores: { postgres } }: Config): string[] {
   if (postgres === null || secrets.length > 0) return []
-  return ['There is no secret, so ids are plain hashes: whoever has a copy of the database can try weak keys and credentials. Set secretFile, the same in every gateway (docs/identity.md, The secret).']
+  return ['There is no secret, so ids are plain hashes: whoever has a copy of the database can try weak keys and credentials. Set secretFile, the same in every gateway (docs/concepts/identity.md, The secret).']
 }
 
 function tryLoad (file: string, { env, err }: Terminal): ReturnType<typeof load> | null {

@@ -16,7 +16,7 @@ export const serve: Command = {
   help: `usage: onceway serve [--upstream URL] [--host ADDRESS] [--port N] [--admin-port N] [--data-dir DIR] [--workers N] [--config FILE]
 
 Runs the gateway until SIGTERM or SIGINT; then it drains and exits 0. A second signal ends it at once. SIGHUP reads the
-file again and takes it, if it is right (docs/deployment.md).
+file again and takes it, if it is right (docs/guides/deployment.md).
 
   --upstream URL   guard this server: every POST and PATCH that carries an Idempotency-Key (with --config: in the place of
                    the file's one upstream). Without --upstream and --config: a toy payments upstream, to try it out
@@ -25,7 +25,7 @@ file again and takes it, if it is right (docs/deployment.md).
   --admin-port N   port of /livez, /readyz and /metrics (default: 8081)
   --data-dir DIR   where the embedded store keeps its file (default: ./.onceway; of the toy: a directory that goes with it)
   --workers N      processes that serve, with Postgres only; auto: one for each processor (default: 1)
-  --config FILE    configuration (see docs/configuration.md)
+  --config FILE    configuration (see docs/reference/configuration.md)
 
 UPSTREAM (or ONCEWAY_UPSTREAM) is --upstream, and ONCEWAY_CONFIG is --config, if the file is there. DATABASE_URL and
 REDIS_URL (or ONCEWAY_DATABASE_URL, ONCEWAY_REDIS_URL) make it run on Postgres and Redis.

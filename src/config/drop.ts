@@ -22,7 +22,7 @@ export const Drop = Type.Object({
   status: Type.Enum([200, 201, 202, 204], { default: 200, description: 'What a duplicate is answered with, with an empty body.' }),
   capacity: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'memory: entries, 100000 if not given; the one that was asked for longest ago makes room. bloom: events in one window, 1000000 if not given; with more of them the error rate rises.' })),
   errorRate: Type.Optional(Type.Number({ minimum: 0.000001, maximum: 0.1, description: 'bloom: the share of new events that are taken for duplicates at `capacity`; 0.001 if not given.' }))
-}, { additionalProperties: false, description: 'Mode drop: which duplicates go no further. See docs/drop.md.' })
+}, { additionalProperties: false, description: 'Mode drop: which duplicates go no further. See docs/guides/drop-duplicates.md.' })
 
 export type DropFile = Static<typeof Drop>
 

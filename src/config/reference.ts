@@ -47,7 +47,7 @@ function withReference (node: SchemaNode): SchemaNode {
   return { ...(description !== undefined && { description }), ...(value !== undefined && { default: value }), anyOf: [rest, TO_REFERENCE] }
 }
 
-/** docs/configuration.md: the head, the example, then one table for each part of the file. */
+/** docs/reference/configuration.md: the head, the example, then one table for each part of the file. */
 export function referenceText (head: string, example: string): string {
   const sections = Object.entries(fileSchema().properties ?? {}).map(([name, node]) => section(name, node))
   return `<!-- Made by "npm run generate" from the schema; do not edit. -->\n\n${head}\`\`\`yaml\n${example}\`\`\`\n\n${topTable()}\n${sections.filter((text) => text !== '').join('\n')}`

@@ -33,18 +33,18 @@ const Key = Type.Object({
   from: Type.Union([
     Type.String(),
     Type.Array(Type.String(), { minItems: 1, maxItems: 8 })
-  ], { default: 'header:Idempotency-Key', description: 'Where the key is: `header:NAME`, `query:NAME`, `json:/pointer` (a value of the body), `template:…` with `{header:NAME}`, `{query:NAME}`, `{path:NAME}`, `{json:/pointer}`, `{date:day}` (several values, each behind its length), `hash:body` or `hash:/a,/b` (the content), or what a sender calls it: `cloudevents`, `github`, `sns` … A list is tried in order. See docs/relays.md.' }),
+  ], { default: 'header:Idempotency-Key', description: 'Where the key is: `header:NAME`, `query:NAME`, `json:/pointer` (a value of the body), `template:…` with `{header:NAME}`, `{query:NAME}`, `{path:NAME}`, `{json:/pointer}`, `{date:day}` (several values, each behind its length), `hash:body` or `hash:/a,/b` (the content), or what a sender calls it: `cloudevents`, `github`, `sns` … A list is tried in order. See docs/guides/receive-webhooks.md.' }),
   window: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'With `hash:`: how long the same content is the same request, instead of `retention`. With `repeatability`: how old a first sending may be, at most `retention`.' })),
   required: Type.Boolean({ default: false, description: 'true: a request without a key gets 400 `key-missing`. false: it passes through unguarded, and is counted.' }),
   syntax: Type.Enum(['lenient', 'strict'], { default: 'lenient', description: 'lenient: a quoted structured-field string or the bare value, both meaning the same key. strict: the quoted form only.' }),
-  issued: Type.Enum(['accepted', 'required'], { default: 'accepted', description: 'required: only keys that the gateway has given out itself (`issuedKeys`), and to this caller; all others get 400 `key-invalid`. accepted: any key. See docs/issued-keys.md.' }),
+  issued: Type.Enum(['accepted', 'required'], { default: 'accepted', description: 'required: only keys that the gateway has given out itself (`issuedKeys`), and to this caller; all others get 400 `key-invalid`. accepted: any key. See docs/guides/issued-keys.md.' }),
   store: Type.Optional(Type.Enum(['hash', 'text'], { description: 'What of the key is kept for operators: its SHA-256, or the key itself. Not given: the hash of a key that comes in a header, the text of one that is derived.' }))
 }, { ...shape, default: {}, description: 'The key of a request.' })
 
 const Fingerprint = Type.Union([
   Type.Literal('none'),
   Type.Object({
-    of: Type.Optional(Type.Array(Type.Enum(['method', 'target', 'host', 'mediaType', 'semantics', 'body']), { uniqueItems: true, description: 'What makes two requests the same. Default: all six; `relay`: method, target and host. method: an overriding one (`X-HTTP-Method-Override`) too; mediaType: its parameters too; semantics: header fields that change what the same bytes mean, such as `Content-Encoding` (docs/http.md has them all).' })),
+    of: Type.Optional(Type.Array(Type.Enum(['method', 'target', 'host', 'mediaType', 'semantics', 'body']), { uniqueItems: true, description: 'What makes two requests the same. Default: all six; `relay`: method, target and host. method: an overriding one (`X-HTTP-Method-Override`) too; mediaType: its parameters too; semantics: header fields that change what the same bytes mean, such as `Content-Encoding` (docs/reference/http.md has them all).' })),
     body: Type.Optional(Type.Enum(['auto', 'bytes', 'json', 'none'], { description: 'How bodies are compared. auto (default): multipart by its parts, all else byte for byte; json: RFC 8785 canonical form; none (default of `relay`): not at all.' })),
     query: Type.Optional(Type.Enum(['exact', 'unordered'], { description: 'exact (default): the query counts as it came. unordered: its parameters may come in any order; those of one name keep theirs.' })),
     ignore: Pointers('Members of a JSON body that are not compared, as JSON pointers: `[/trace_id, /items/0/seen]`. They may be there or not. Means `body: json`.'),
@@ -126,7 +126,7 @@ const Idempotency = Type.Object({
   async: Type.Enum(['refused', 'allowed'], { default: 'refused', description: 'allowed: a client of this route may ask for the inbox by `Prefer: respond-async`.' }),
   inbox: Type.Optional(Inbox),
   key: Key,
-  scope: Scope('Whose key it is. `credential`: everything in the request that names the caller or selects an account ([carriers](identity.md#carriers)), never anonymous. `public`: the same, and all callers who show nothing share one set of keys. `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list, all of which counts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`, `host`, and `credential`, `public` or `shared` beside others. `header?:NAME`, `cookie?:NAME` and `jwt?:CLAIM` may be absent, which is a value like any other: in a list of nothing else, all callers who show none of them share. `[credential, "header?:X-My-Tenant"]` is how a header of your own is counted.'),
+  scope: Scope('Whose key it is. `credential`: everything in the request that names the caller or selects an account ([carriers](../concepts/identity.md#carriers)), never anonymous. `public`: the same, and all callers who show nothing share one set of keys. `shared`: all callers share one, whatever they send; a sender\'s preset says so by itself. Else a list, all of which counts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`, `host`, and `credential`, `public` or `shared` beside others. `header?:NAME`, `cookie?:NAME` and `jwt?:CLAIM` may be absent, which is a value like any other: in a list of nothing else, all callers who show none of them share. `[credential, "header?:X-My-Tenant"]` is how a header of your own is counted.'),
   jwt: Type.Optional(Jwt),
   verify: Type.Optional(Verify),
   fingerprint: Type.Optional(Fingerprint),

@@ -25,7 +25,7 @@ const MEMBERS = {
 }
 
 export const Verify = Type.Union([Type.Literal('by-key-id'), Type.Object(MEMBERS, shape)], {
-  description: 'Who authorises a replay where callers sign their requests. A scheme and a secret: the signature of every request with a key is checked before anything is looked up, 401 otherwise, and the upstream is told by `Onceway-Verified`. `by-key-id`: nobody; whoever knows a caller\'s key id and an Idempotency-Key gets the stored answer. See docs/http.md.'
+  description: 'Who authorises a replay where callers sign their requests. A scheme and a secret: the signature of every request with a key is checked before anything is looked up, 401 otherwise, and the upstream is told by `Onceway-Verified`. `by-key-id`: nobody; whoever knows a caller\'s key id and an Idempotency-Key gets the stored answer. See docs/reference/http.md.'
 })
 
 /** As it was called when an inbox alone had it. */

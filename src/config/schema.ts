@@ -1,5 +1,5 @@
 /**
- * The shape of the configuration file, with descriptions and defaults: the one place that docs/configuration.md, the JSON
+ * The shape of the configuration file, with descriptions and defaults: the one place that docs/reference/configuration.md, the JSON
  * Schema for editors and the validator are made from. It knows nothing that this version does not do (see later.ts).
  */
 import { Type } from 'typebox'
@@ -109,13 +109,13 @@ const IssuedKeys = Type.Object({
     secretFile: Type.Optional(Type.String({ minLength: 1, description: 'A file that holds it.' }))
   }, { ...shape, description: 'One secret.' }), { minItems: 1, maxItems: 16, description: 'The first signs, all verify.' }),
   lifetime: duration('12h', 'How long a key can be used after it was given out. The `retention` of routes that require issued keys is at least five minutes longer.')
-}, { ...shape, description: 'Keys that the gateway gives out: POST /.well-known/idempotency-keys answers with one. Absent: that path is a path like any other. See docs/issued-keys.md.' })
+}, { ...shape, description: 'Keys that the gateway gives out: POST /.well-known/idempotency-keys answers with one. Absent: that path is a path like any other. See docs/guides/issued-keys.md.' })
 
 export const ConfigSchema = Type.Object({
   version: Type.Literal(1, { description: 'Version of this format: 1.' }),
   dataDir: Type.String({ minLength: 1, default: './.onceway', description: 'Directory of the embedded store, relative to the working directory.' }),
   problemBaseUri: Type.String({ minLength: 1, maxLength: 512, default: 'urn:onceway:problem:', description: 'The `type` of a problem is this plus its code.' }),
-  secret: secret(`What record ids and hashes of keys and callers are keyed with, so that nobody can search a copy of the database for weak keys and credentials: at least ${SECRET_BYTES_MIN} bytes that nobody can guess (\`openssl rand -base64 32\`), the same in every gateway. Absent: with Postgres they are plain hashes; the embedded store makes a secret beside itself. It takes effect with \`onceway ids upgrade\`, or in a new database at once. See docs/identity.md.`),
+  secret: secret(`What record ids and hashes of keys and callers are keyed with, so that nobody can search a copy of the database for weak keys and credentials: at least ${SECRET_BYTES_MIN} bytes that nobody can guess (\`openssl rand -base64 32\`), the same in every gateway. Absent: with Postgres they are plain hashes; the embedded store makes a secret beside itself. It takes effect with \`onceway ids upgrade\`, or in a new database at once. See docs/concepts/identity.md.`),
   secretFile: Text('A file that holds it.'),
   previousSecret: secret('The one before, until `onceway ids` says that nothing of it is left.'),
   previousSecretFile: Text('A file that holds it.'),

@@ -21,11 +21,11 @@ export function scopeWarnings (routes: readonly Told[], believes: boolean): stri
   const warnings: readonly Warning[] = [
     {
       found: scope => hangsOnToken(scope) ? ['credential'] : [],
-      sentence: () => 'a caller whose bearer token changes between retries is taken for another caller, and its request is executed again. Where tokens are renewed, configure scope: jwt:sub (docs/deployment.md, Tokens that are renewed).'
+      sentence: () => 'a caller whose bearer token changes between retries is taken for another caller, and its request is executed again. Where tokens are renewed, configure scope: jwt:sub (docs/guides/deployment.md, Tokens that are renewed).'
     },
     {
       found: scope => headersIn(scope).filter(mayChange),
-      sentence: found => `the scope reads ${found}, which may change between two retries of one caller; then the retry is executed again. Name what stays (docs/identity.md, Carriers)${found.includes('Cookie') ? ', and one cookie as cookie:NAME' : ''}.`
+      sentence: found => `the scope reads ${found}, which may change between two retries of one caller; then the retry is executed again. Name what stays (docs/concepts/identity.md, Carriers)${found.includes('Cookie') ? ', and one cookie as cookie:NAME' : ''}.`
     },
     {
       found: scope => headersIn(scope).filter(name => !believes && isForwarded(plainName(name))),

@@ -1,5 +1,5 @@
 /**
- * Header fields that name a caller, or choose for whom he acts: one table for the code, the tests and docs/identity.md. Names
+ * Header fields that name a caller, or choose for whom he acts: one table for the code, the tests and docs/concepts/identity.md. Names
  * only; what becomes of them is caller-scope.ts's. What is in no table is looked at by its name (carrier-names.ts), and only
  * where nothing else names the caller.
  */

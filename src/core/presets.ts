@@ -1,6 +1,6 @@
 /**
  * What well-known senders call the identity of what they send: a row of four each - where the key is, whose it is, what is
- * compared, and what is none of ours. Sources: the senders' own documentation, as told in docs/relays.md.
+ * compared, and what is none of ours. Sources: the senders' own documentation, as told in docs/guides/receive-webhooks.md.
  */
 import { cloudEventKey } from './cloud-event.ts'
 import { readPointer } from './json-pointer.ts'

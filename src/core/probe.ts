@@ -1,5 +1,5 @@
 /**
- * Asking the upstream what became of a request whose outcome is not known (docs/protocol.md §7, `unknown: probe`): the
+ * Asking the upstream what became of a request whose outcome is not known (docs/concepts/protocol.md §7, `unknown: probe`): the
  * question is rendered when the record is claimed and kept with it, since nobody else has the key and the body later; the
  * answer is judged here. Pure: sends nothing, waits for nothing.
  */

@@ -1,4 +1,4 @@
-/** Made by "npm run generate" from the table of problems in docs/http.md; do not edit. */
+/** Made by "npm run generate" from the table of problems in docs/reference/http.md; do not edit. */
 import type { ProblemCode } from './problems.ts'
 
 /** In Markdown's words, without its links. `unsent`: was nothing sent? `retry`: with the same key? */

@@ -1,6 +1,6 @@
 /**
  * What a problem's code means, for people: a page for each code and one that lists them. From two tables: problems.ts (title and
- * detail) and docs/http.md (the rest, by problem-docs.ts). Fixed text alone: nothing of a request is in it.
+ * detail) and docs/reference/http.md (the rest, by problem-docs.ts). Fixed text alone: nothing of a request is in it.
  */
 import { PROBLEM_DOCS } from './problem-docs.ts'
 import { PROBLEMS, PROBLEMS_PATH } from './problems.ts'

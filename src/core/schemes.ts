@@ -13,7 +13,7 @@ export interface Scheme {
 }
 
 export interface EarlierScheme extends Scheme {
-  /** Its secret is lost: nobody can tell which of its ids a request would have (docs/identity.md). */
+  /** Its secret is lost: nobody can tell which of its ids a request would have (docs/concepts/identity.md). */
   readonly isLost: boolean
   /** No record, message or mark of it is left in the database. */
   readonly isOver: boolean

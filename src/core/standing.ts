@@ -1,5 +1,5 @@
 /**
- * Which promise holds (docs/guarantees.md, *under which conditions*), judged by what the stores say of their own settings.
+ * Which promise holds (docs/concepts/guarantees.md, *under which conditions*), judged by what the stores say of their own settings.
  * Pure: who asks them is store/postgres/standing.ts, who tells it background/standing.ts.
  */
 

@@ -349,7 +349,7 @@ function replaysMismatch (execution: Execution): boolean {
   return execution.visit.route.idempotency.onMismatch.action === 'replay'
 }
 
-/** As long as it has run already; the rest of the lease when its renewal is overdue (docs/http.md). */
+/** As long as it has run already; the rest of the lease when its renewal is overdue (docs/reference/http.md). */
 function retryAfterOf (row: Row, leaseMs: number): number {
   const leftMs = row.leaseLeftMs ?? 0
   const overdue = leftMs < leaseMs / 2

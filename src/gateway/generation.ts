@@ -14,7 +14,7 @@
  * a copy of the last generation that was known still replays: a delete needs the database too, so the two meet only in a gateway
  * that has lost a database which others still reach, beside a Redis that came back from before a delete made in just that time.
  * It replays an answer that was given, and executes nothing; when the database is back, or the copy's own life is over, that
- * ends (docs/guarantees.md).
+ * ends (docs/concepts/guarantees.md).
  */
 import type { Clock, Copy } from '../ports.ts'
 import type { ClockReading } from './gateway.ts'

@@ -158,7 +158,7 @@ export class Ids {
     const found = keysOf(scheme, this.#secrets)
     switch (found.kind) {
       case 'keys': return found.keys
-      case 'no-secret': return `The ids in this database are made with the secret ${found.fingerprint}, which this gateway does not have: set secret, or previousSecret, to it; where the embedded store has made it itself, put its file secret back beside it and start again (docs/identity.md says what to do where it is lost).`
+      case 'no-secret': return `The ids in this database are made with the secret ${found.fingerprint}, which this gateway does not have: set secret, or previousSecret, to it; where the embedded store has made it itself, put its file secret back beside it and start again (docs/concepts/identity.md says what to do where it is lost).`
       case 'unknown-rules': return `The ids in this database are made by the scheme ${scheme.name}, which this build does not know: install the newer release.`
     }
   }

@@ -1,5 +1,5 @@
 /**
- * What handle() answers, as a union. One kind per row of the table in docs/http.md; http/ turns each into status, headers and
+ * What handle() answers, as a union. One kind per row of the table in docs/reference/http.md; http/ turns each into status, headers and
  * body and knows nothing else about the protocol.
  */
 import type { Refusal } from '../core/limit.ts'

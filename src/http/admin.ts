@@ -86,7 +86,7 @@ export interface ReadinessAnswer {
   readonly status: 'ready' | 'degraded' | 'starting' | 'draining' | 'blocked'
   readonly degraded: readonly string[]
   readonly reason?: string
-  /** Which promise holds (docs/guarantees.md); not there until the database has been asked. */
+  /** Which promise holds (docs/concepts/guarantees.md); not there until the database has been asked. */
   readonly promise?: ToldStanding['promise']
   readonly reasons?: ToldStanding['reasons']
   readonly remarks?: ToldStanding['remarks']

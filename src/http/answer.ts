@@ -1,5 +1,5 @@
 /**
- * An outcome as an HTTP answer: docs/http.md, row by row. Pure: nothing is written here, and nothing is decided about
+ * An outcome as an HTTP answer: docs/reference/http.md, row by row. Pure: nothing is written here, and nothing is decided about
  * the record.
  */
 import { acceptedAnswer, acceptedAnswers } from '../core/acceptance.ts'

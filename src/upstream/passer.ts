@@ -160,7 +160,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
         ...(upgrade !== null && { upgrade }),
         headersTimeout: idleMs,
         bodyTimeout: idleMs,
-        // HTTP/1.1 cannot tell an answer too many from the next request's own (docs/protocol.md, E4b).
+        // HTTP/1.1 cannot tell an answer too many from the next request's own (docs/concepts/protocol.md, E4b).
         reset: upstream.keepAliveMs === 0
       }, this)
     } catch (error) {

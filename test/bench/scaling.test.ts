@@ -1,4 +1,4 @@
-/** The arithmetic behind docs/scaling.md, and that the page shows what the script makes of the results that it names. */
+/** The arithmetic behind docs/guides/scale.md, and that the page shows what the script makes of the results that it names. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -83,12 +83,12 @@ test('batches that are spread over many primaries cost what single statements co
   assert.ok(two.postgresMicros > all.postgresMicros && two.postgresMicros < spread.postgresMicros)
 })
 
-test('the connections of a process are those that the store opens, and docs/deployment.md says so', () => {
+test('the connections of a process are those that the store opens, and docs/guides/deployment.md says so', () => {
   const open = text('src/store/postgres/open.ts')
   assert.match(open, /connections\('renewals', 1, /)
   assert.match(open, /connections\('beats', 1, /)
   assert.match(open, /BACKGROUND_CONNECTIONS = 3$/m)
-  assert.match(text('docs/deployment.md'), new RegExp(`up to ${CONNECTIONS_PER_PROCESS} \\(${CLAIM_CONNECTIONS} for claims, ${SETTLE_CONNECTIONS} for settles, 1 for renewals, 1 for signs of life, 3 for the rest\\)`))
+  assert.match(text('docs/guides/deployment.md'), new RegExp(`up to ${CONNECTIONS_PER_PROCESS} \\(${CLAIM_CONNECTIONS} for claims, ${SETTLE_CONNECTIONS} for settles, 1 for renewals, 1 for signs of life, 3 for the rest\\)`))
 })
 
 test('the page names the results that its tables are made of, and the tables are what "npm run bench:scaling" makes', () => {

@@ -1,5 +1,5 @@
 /**
- * The fault table of docs/guarantees.md, row by row: the test that holds the row, and the break that takes its mechanism
+ * The fault table of docs/concepts/guarantees.md, row by row: the test that holds the row, and the break that takes its mechanism
  * out of the gateway. rows.test.ts runs each test on the build so broken, where it must fail; the suite runs it on the
  * sound one.
  */
@@ -340,7 +340,7 @@ const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'hel
 /** The rows as a table in Markdown. */
 export function faultTable (): string {
   const lines = FAULT_ROWS.map(({ fault, moment, seen, record, client, test: [file, name], breaks }) =>
-    [fault, moment, seen, record, client, `[\`${file}\`](../test/${file}): ${name}`, `\`${breaks}\``])
+    [fault, moment, seen, record, client, `[\`${file}\`](../../test/${file}): ${name}`, `\`${breaks}\``])
   return [HEAD, HEAD.map(() => '---'), ...lines].map(cells => `| ${cells.join(' | ')} |`).join('\n')
 }
 

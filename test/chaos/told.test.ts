@@ -40,7 +40,7 @@ test('problems are told by their code', () => {
   assert.deepEqual(kinds.map(told => typeof told === 'string' ? told : told.kind), ['unsent', 'in-flight', 'mismatch', 'unknown', 'tombstone'])
 })
 
-test('what docs/http.md does not know is strange', () => {
+test('what docs/reference/http.md does not know is strange', () => {
   assert.equal(typeof toldBy(problem('no-route', 404)), 'string')
   assert.equal(typeof toldBy(answer([])), 'string')
 })

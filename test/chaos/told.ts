@@ -1,6 +1,6 @@
 /**
  * What an answer on the wire tells a client, in the words that the invariants know. Reads headers and body as any client
- * could (docs/http.md); asks the gateway's code only which header fields are kept, as the checker's prints need it.
+ * could (docs/reference/http.md); asks the gateway's code only which header fields are kept, as the checker's prints need it.
  */
 import { keptHeaders } from '../../src/core/headers.ts'
 import { pairs } from '../../src/core/lines.ts'
@@ -10,7 +10,7 @@ import type { Told, ToldKind } from '../harness/history.ts'
 
 export interface WireAnswer { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
 
-/** A sentence: an answer that no row of docs/http.md allows. */
+/** A sentence: an answer that no row of docs/reference/http.md allows. */
 export function toldBy (answer: WireAnswer): Told | string {
   const code = problemOf(answer)
   const status = field(answer, 'idempotency-status')

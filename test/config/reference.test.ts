@@ -13,13 +13,13 @@ import { ConfigWorld, fileWith } from './world.ts'
 const read = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8')
 const ENV = { DATABASE_URL: 'postgres://u:p@h/db', REDIS_URL: 'redis://h' }
 
-test('docs/configuration.md and the JSON Schema are what the schema says; else run npm run generate', () => {
-  assert.equal(read('docs/configuration.md'), referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml')))
+test('docs/reference/configuration.md and the JSON Schema are what the schema says; else run npm run generate', () => {
+  assert.equal(read('docs/reference/configuration.md'), referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml')))
   assert.equal(read('schema/onceway.schema.json'), schemaText())
 })
 
-test('the pages of problems say what docs/http.md says; else run npm run generate', () => {
-  assert.equal(read('src/core/problem-docs.ts'), problemDocs(read('docs/http.md')))
+test('the pages of problems say what docs/reference/http.md says; else run npm run generate', () => {
+  assert.equal(read('src/core/problem-docs.ts'), problemDocs(read('docs/reference/http.md')))
 })
 
 test('the example of the documentation is right', (t) => {
@@ -29,7 +29,7 @@ test('the example of the documentation is right', (t) => {
 
 /** Every block of YAML in the documents that is a whole configuration. */
 function wholeFiles (): Array<[page: string, text: string]> {
-  const pages = ['README.md', ...readdirSync(new URL('../../docs', import.meta.url)).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]
+  const pages = ['README.md', ...readdirSync(new URL('../../docs', import.meta.url), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]
   return pages.flatMap(page => Array.from(read(page).matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]): [string, string] => [page, text ?? '']))
     .filter(([, text]) => /^version: 1$/m.test(text) && /^routes:\n/m.test(text) && /^ {2}- /m.test(text))
 }
@@ -61,7 +61,7 @@ test('an editor with the JSON Schema accepts what check accepts and refuses an u
 })
 
 test('every setting has a description', () => {
-  const rows = read('docs/configuration.md').split('\n').filter((line) => line.startsWith('| `'))
+  const rows = read('docs/reference/configuration.md').split('\n').filter((line) => line.startsWith('| `'))
   assert.ok(rows.length > 60)
   for (const row of rows) assert.ok((row.split(' | ').at(-1) ?? '').length > 5, row)
 })

@@ -54,8 +54,8 @@ test('the table has every name once, in lower case and with dashes, and finds it
   assert.ok(STABLE.length > 100 && ROTATING.length > 50 && SELECTORS.length > 50)
 })
 
-test('docs/identity.md has this very table; else run npm run generate', () => {
-  const page = readFileSync(new URL('../../docs/identity.md', import.meta.url), 'utf8')
+test('docs/concepts/identity.md has this very table; else run npm run generate', () => {
+  const page = readFileSync(new URL('../../docs/concepts/identity.md', import.meta.url), 'utf8')
   assert.equal(page, withCarriers(page))
 })
 

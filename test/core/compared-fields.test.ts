@@ -89,8 +89,8 @@ test('the table is fixed: another one needs another version of the rules', () =>
   for (const { why } of COMPARED_FIELDS) assert.match(why, /^[A-Z].*\.$/)
 })
 
-test('docs/http.md names every field, with its reason', () => {
-  const page = readFileSync(new URL('../../docs/http.md', import.meta.url), 'utf8')
+test('docs/reference/http.md names every field, with its reason', () => {
+  const page = readFileSync(new URL('../../docs/reference/http.md', import.meta.url), 'utf8')
   for (const { part, why, names } of COMPARED_FIELDS) {
     const row = `| ${why.replace(/\.$/, '')} | ${names.map(name => `\`${name}\``).join(', ')} |`
     assert.ok(part === 'method' || page.includes(row), row)

@@ -28,7 +28,7 @@ const LONGEST_MS = 60_000
 const A_MINUTE_MS = 60_000
 const PASSWORD = 'of-the-role'
 const STORE = fileURLToPath(new URL('../../src/store/postgres/', import.meta.url))
-const DOCUMENT = fileURLToPath(new URL('../../docs/deployment.md', import.meta.url))
+const DOCUMENT = fileURLToPath(new URL('../../docs/guides/deployment.md', import.meta.url))
 
 interface Ready { readonly httpStatus: number, readonly status: string, readonly reason?: string }
 
@@ -144,7 +144,7 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await becomes(gateway, 'ready')
   })
 
-  test('the SQL of docs/deployment.md: one role migrates, another one serves, also after a later migration has made a table', async t => {
+  test('the SQL of docs/guides/deployment.md: one role migrates, another one serves, also after a later migration has made a table', async t => {
     const sql = Array.from(readFileSync(DOCUMENT, 'utf8').matchAll(/```sql\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('ALTER DEFAULT PRIVILEGES')) ?? ''
     const [, owner = '', gatewayRole = ''] = /CREATE ROLE (\w+) [\s\S]*CREATE ROLE (\w+) /.exec(sql) ?? []
     const passwords = Array.from(sql.matchAll(/PASSWORD '([^']+)'/g), ([, password]) => password as string)

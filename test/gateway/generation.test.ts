@@ -143,7 +143,7 @@ test('a gateway whose last sign of life is too old asks the database; while nobo
   await world.clock.advance(2 * LEASE_MS)
   fail(world.records, DOWN)
   assert.equal((await ask(two)).text, '2')
-  // docs/guarantees.md says so: it has heard of nothing since before the delete, and cannot ask.
+  // docs/concepts/guarantees.md says so: it has heard of nothing since before the delete, and cannot ask.
   await putBack(world.locks, saved)
   assert.equal((await ask(deaf)).text, '1')
   assert.equal(world.witness.seen.length, 2)

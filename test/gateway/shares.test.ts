@@ -1,4 +1,4 @@
-/** Nobody takes every place: one caller, or one address, leaves room to the others, whatever it holds (docs/threat-model.md). */
+/** Nobody takes every place: one caller, or one address, leaves room to the others, whatever it holds (docs/concepts/threat-model.md). */
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'

@@ -1,4 +1,4 @@
-/** What the client sees of an answer, first and replayed (docs/http.md; docs/protocol.md §8). */
+/** What the client sees of an answer, first and replayed (docs/reference/http.md; docs/concepts/protocol.md §8). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Stripe from 'stripe'

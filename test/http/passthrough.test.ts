@@ -1,4 +1,4 @@
-/** What no policy guards (docs/http.md): streamed, never retried, its errors 502 and 504. */
+/** What no policy guards (docs/reference/http.md): streamed, never retried, its errors 502 and 504. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'

@@ -1,4 +1,4 @@
-/** What a problem's code means, from the gateway itself (docs/http.md). */
+/** What a problem's code means, from the gateway itself (docs/reference/http.md). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { PROBLEMS, problem } from '../../src/core/problems.ts'

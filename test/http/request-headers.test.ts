@@ -1,4 +1,4 @@
-/** What the upstream sees (docs/http.md). */
+/** What the upstream sees (docs/reference/http.md). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { call } from '../harness/call.ts'

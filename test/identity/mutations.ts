@@ -75,7 +75,7 @@ function withoutPort (host: string): string {
   return host.replace(/:\d+$/, '')
 }
 
-/** What of a host is compared (docs/http.md): its name; null for an address and for `localhost`, which are none. */
+/** What of a host is compared (docs/reference/http.md): its name; null for an address and for `localhost`, which are none. */
 function askedName (host: string): string | null {
   const name = withoutPort(host)
   return ADDRESSES.some(address => withoutPort(address) === name) ? null : name

@@ -1,7 +1,7 @@
 /**
  * Pairs of requests, a hundred thousand of them: none that differ in what identifies get each other's answer, and none that
  * are the same caller's retry are executed twice. What must hold of a pair is known from how it was made (mutations.ts), by
- * docs/identity.md and docs/http.md; of the sources these files read the tables of names alone.
+ * docs/concepts/identity.md and docs/reference/http.md; of the sources these files read the tables of names alone.
  *
  * `PAIRS` is how many are played in memory, `PAIRS_SEED` the seed of the first world of {@link PER_WORLD}. A failure names the
  * store and the world: `npm run pairs -- --on sqlite --seed 1000001 --pairs 200` plays it again.

@@ -1,5 +1,5 @@
 /**
- * Where a request carries its key, way by way: as docs/relays.md says each sender does it. One text is one identity, and another
+ * Where a request carries its key, way by way: as docs/guides/receive-webhooks.md says each sender does it. One text is one identity, and another
  * text is another one.
  */
 import { PRESETS } from '../../src/core/presets.ts'

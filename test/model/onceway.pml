@@ -1,6 +1,6 @@
 /*
  * One key, two gateways, a Redis that forgets, the arbiter, an upstream, an operator. Every step that the code takes as one
- * statement, one Redis command or one synchronous stretch is one atomic step here; docs/model.md says which is which.
+ * statement, one Redis command or one synchronous stretch is one atomic step here; docs/internals/model.md says which is which.
  *
  * POLICY     HOLD, RETRY or PROBE
  * REQS0 …    requests that come to gateway 0 and 1

@@ -1,4 +1,4 @@
-/** docs/model.md maps every step of the model to the code: to files and names that are there. */
+/** docs/internals/model.md maps every step of the model to the code: to files and names that are there. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { STUCK } from './searches.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const page = readFileSync(join(ROOT, 'docs/model.md'), 'utf8')
+const page = readFileSync(join(ROOT, 'docs/internals/model.md'), 'utf8')
 const model = readFileSync(new URL('onceway.pml', import.meta.url), 'utf8')
 
 interface Row { readonly steps: readonly string[], readonly functions: string, readonly statements: string }

@@ -1,6 +1,6 @@
 /**
  * What the model is searched with. Every one of SEARCHES is small enough for every run of the tests; WIDE is what
- * `npm run model` takes its time for; OUTSIDE shows why the promise ends where docs/protocol.md §10 says.
+ * `npm run model` takes its time for; OUTSIDE shows why the promise ends where docs/concepts/protocol.md §10 says.
  */
 
 export interface Search {

@@ -81,9 +81,9 @@ describe('the image', () => {
   })
 })
 
-describe('what docs/deployment.md says of containers', () => {
+describe('what docs/guides/deployment.md says of containers', () => {
   const image = readImage()
-  const page = readFileSync(join(ROOT, 'docs/deployment.md'), 'utf8')
+  const page = readFileSync(join(ROOT, 'docs/guides/deployment.md'), 'utf8')
   const chapter = page.slice(page.indexOf('\n## Containers'))
 
   test('docker run gives what the image starts by, and nothing that it does not know', () => {

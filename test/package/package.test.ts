@@ -39,14 +39,14 @@ describe('the npm package', () => {
 
   test('the package has what runs and what is read, and neither declarations nor maps', () => {
     const files = shippedFiles()
-    for (const name of ['dist/main.js', 'migrations', 'schema/onceway.schema.json', 'docs/deployment.md', 'LICENSE', 'CHANGELOG.md']) assert.ok(files.includes(name), name)
+    for (const name of ['dist/main.js', 'migrations', 'schema/onceway.schema.json', 'docs/guides/deployment.md', 'LICENSE', 'CHANGELOG.md']) assert.ok(files.includes(name), name)
     assert.deepEqual(files.filter(name => /\.(d\.ts|map|ts)$/.test(name)), [])
     assert.deepEqual(files.filter(name => name.startsWith('test')), [])
   })
 
   test('making it leaves the pages of the tree as they were', () => {
     assert.equal(existsSync(join(made.tree, '.package')), false)
-    for (const page of ['README.md', ...readdirSync(join(ROOT, 'docs')).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]) assert.equal(readFileSync(join(made.tree, page), 'utf8'), readFileSync(join(ROOT, page), 'utf8'), page)
+    for (const page of ['README.md', ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]) assert.equal(readFileSync(join(made.tree, page), 'utf8'), readFileSync(join(ROOT, page), 'utf8'), page)
   })
 
   describe('installed in an empty folder', () => {

@@ -1,4 +1,4 @@
-/** The routes of docs/relay-recipes.md that have an inbox, on a gateway with that configuration: who gets in, and what comes out. */
+/** The routes of docs/guides/webhook-recipes.md that have an inbox, on a gateway with that configuration: who gets in, and what comes out. */
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'

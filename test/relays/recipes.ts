@@ -1,4 +1,4 @@
-/** The routes of docs/relay-recipes.md: its first block, and all the others under it, as one configuration; those of the inbox as a file. */
+/** The routes of docs/guides/webhook-recipes.md: its first block, and all the others under it, as one configuration; those of the inbox as a file. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { loadConfig } from '../../src/config/load.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 
-const PAGE = fileURLToPath(new URL('../../docs/relay-recipes.md', import.meta.url))
+const PAGE = fileURLToPath(new URL('../../docs/guides/webhook-recipes.md', import.meta.url))
 
 const WITH_INBOX = '\n## With the inbox\n'
 
@@ -29,7 +29,7 @@ export function recipes (): ReadonlyMap<string, GuardedRoute> {
 /** The first block, and those under the inbox's heading. */
 export function inboxRecipes (): string {
   const [page = '', inbox] = RECIPES_TEXT.split(WITH_INBOX)
-  if (inbox === undefined) throw new Error('docs/relay-recipes.md says nothing of the inbox')
+  if (inbox === undefined) throw new Error('docs/guides/webhook-recipes.md says nothing of the inbox')
   return [...yamlIn(page).slice(0, 1), ...yamlIn(inbox)].join('')
 }
 

@@ -1,5 +1,5 @@
 /**
- * Every relay of docs/relay-recipes.md, on its recipe, while its consumer is slow, down, at fault, or killed: nothing is lost,
+ * Every relay of docs/guides/webhook-recipes.md, on its recipe, while its consumer is slow, down, at fault, or killed: nothing is lost,
  * nothing dead-lettered, nothing executed twice. And what becomes of them without the gateway, so that this can fail.
  */
 import assert from 'node:assert/strict'
@@ -26,7 +26,7 @@ const SITUATIONS: Readonly<Record<string, (relay: StandIn) => Plan>> = {
 
 function recipeOf ({ route }: StandIn): GuardedRoute {
   const recipe = RECIPES.get(route)
-  assert.ok(recipe !== undefined, `docs/relay-recipes.md has no route ${route}`)
+  assert.ok(recipe !== undefined, `docs/guides/webhook-recipes.md has no route ${route}`)
   return recipe
 }
 

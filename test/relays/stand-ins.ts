@@ -1,7 +1,7 @@
 /**
  * A stand-in for every relay: how long it waits, which statuses it takes for success, for "later" and for the last word, how
  * often and when it sends again, and what it does with a message that it has given up. As their documents and sources have
- * it; where they leave something to the receiver's administrator, as docs/relay-recipes.md says to set it.
+ * it; where they leave something to the receiver's administrator, as docs/guides/webhook-recipes.md says to set it.
  */
 import * as send from './identities.ts'
 import type { Delivery, Sent } from './identities.ts'
@@ -12,7 +12,7 @@ export interface Heard { readonly status: number, readonly retryAfterMs: number 
 export type Reaction = 'acknowledged' | 'again' | 'given up'
 
 export interface StandIn {
-  /** The route in docs/relay-recipes.md. */
+  /** The route in docs/guides/webhook-recipes.md. */
   readonly route: string
   readonly send: (delivery: Delivery) => Sent
   /** After that it closes the connection, and the attempt has failed. */

@@ -15,7 +15,7 @@ export interface BooksOptions {
   readonly lagMaxMs: number
   /** The longest that it works on anything. */
   readonly workMaxMs: number
-  /** When this life of a record began: it is asked by a reference of its own, as docs/http.md says that it must be. */
+  /** When this life of a record began: it is asked by a reference of its own, as docs/reference/http.md says that it must be. */
   readonly begunAtMs: (record: string) => number
 }
 

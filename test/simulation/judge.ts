@@ -23,7 +23,7 @@ export function wrongsOf (schedule: Schedule, run: Run): Wrong[] {
   if (reach.turns.has('clock stepped, and nobody knew') || isForgotten(schedule, history)) return trouble.map(detail => ({ rule: 'trouble', detail }))
   return [
     ...violationsOf(history).filter(violation => !isTombstoneOfThePast(history, cutOff, violation)).map(({ invariant, detail }) => ({ rule: invariant, detail })),
-    // Outside the promise is who cannot reach the arbiter, beside a Redis from before a delete (docs/guarantees.md): nothing is executed.
+    // Outside the promise is who cannot reach the arbiter, beside a Redis from before a delete (docs/concepts/guarantees.md): nothing is executed.
     ...staleReplays(history).filter(({ call }) => !cutOff.has(call)).map(({ detail }) => ({ rule: 'P10', detail })),
     ...unknownUnsent(schedule, history),
     ...doneTwice(schedule, history, done),

@@ -255,7 +255,7 @@ class Simulation {
         await gateway.arbiterClock.beat(process.records)
         await gateway.ids.look()
         seat.serves = true
-        // As far as it was told there is nothing wrong with the time: it may be the first to find it so (docs/guarantees.md).
+        // As far as it was told there is nothing wrong with the time: it may be the first to find it so (docs/concepts/guarantees.md).
         if (this.#arbiter.stepped && gateway.arbiterClock.aheadMs === 0) this.#reach.turns.add('clock stepped, and nobody knew')
       } catch {
         await this.#timeline.sleep(MEETS_AGAIN_MS)
@@ -264,7 +264,7 @@ class Simulation {
     if (process.alive) for (const service of [heartbeat, sweeper, reconciler]) service(gateway).start()
   }
 
-  /** Who has found it so has died before it was everybody's word (docs/guarantees.md). */
+  /** Who has found it so has died before it was everybody's word (docs/concepts/guarantees.md). */
   #warned (fields: object, message: string): void {
     this.#reach.log.warn(fields, message)
     if (this.#arbiter.stepped && message.startsWith('nobody finds the clock of the store ahead any more')) this.#reach.turns.add('clock stepped, and nobody knew')
@@ -391,7 +391,7 @@ class Simulation {
     return this.#schedule.faults.some(({ action }) => action.kind === 'switch' && action.isLost)
   }
 
-  /** Its gateway died before the message: nothing was sent, and there is nothing that the upstream could be asked (docs/inbox.md). */
+  /** Its gateway died before the message: nothing was sent, and there is nothing that the upstream could be asked (docs/guides/accept-now-deliver-later.md). */
   #isOfAcceptance (client: SimulatedClient): boolean {
     if (!this.#schedule.variants.some(({ accepts }) => accepts === true)) return false
     const { records } = this.#identities.of(client)

@@ -1,5 +1,5 @@
 /**
- * How far the statements of the Postgres store go beyond one table on one server (docs/scaling.md): unchanged over several
+ * How far the statements of the Postgres store go beyond one table on one server (docs/guides/scale.md): unchanged over several
  * servers with a choice by id in front, and over hash partitions, both at once here. And how they do not: through
  * postgres_fdw, whose limits are asserted as they are, so that nobody reads more out of "compatible with Postgres".
  */
@@ -208,7 +208,7 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     await assert.rejects(store.insert(claim), told(NO_SUCH_CONSTRAINT))
     await assert.rejects(store.confirm(claim), told(NO_SUCH_CONSTRAINT))
     await assert.rejects(store.settleLost(settlementOf(tokenOf(claim), 'completed'), claim, 0), told(NO_SUCH_CONSTRAINT))
-    // Without a target it inserts, and tells who was first: the proposal in docs/scaling.md.
+    // Without a target it inserts, and tells who was first: the proposal in docs/guides/scale.md.
     const insert = async () => coordinator.query(`insert into ${schema}.records (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, claimed_at, lease_until)
       values ($1, 1, 'claimed', $2, 1, 1, '', 1, 1, 1, '', '', '', '', '', '', now(), now()) on conflict do nothing returning id`, [claim.id, claim.owner])
     assert.equal((await insert()).rowCount, 1)

@@ -23,7 +23,7 @@ import { bareClient, redisOptionsAt, redisOptionsOf, untilAvailable } from './re
 const WINDOW_MS = 1_000
 const YEAR_MS = 366 * 24 * 3_600_000
 const TOKEN = Buffer.alloc(16, 1)
-const DEPLOYMENT = readFileSync(new URL('../../docs/deployment.md', import.meta.url), 'utf8')
+const DEPLOYMENT = readFileSync(new URL('../../docs/guides/deployment.md', import.meta.url), 'utf8')
 
 async function ready (t: TestContext, options: RedisOptions): Promise<RedisLocks> {
   const store = openRedis(options)
@@ -169,7 +169,7 @@ describe('marks in Redis', needs('redis'), () => {
     assert.equal(await store.marks.mark(markingOf(randomBytes(32), TOKEN, 'running', 1_000)), 'marked')
   })
 
-  test('the rights that docs/deployment.md names are enough', async t => {
+  test('the rights that docs/guides/deployment.md names are enough', async t => {
     const { url } = await server()
     const options = redisOptionsOf(url)
     const [, rights = ''] = /ACL SETUSER onceway on >PASSWORD (.*)/.exec(DEPLOYMENT) ?? []

@@ -1,4 +1,4 @@
-/** What docs/scaling.md says of Redis: how much memory a lock and a copy take, and what a node of a cluster does as one Redis. */
+/** What docs/guides/scale.md says of Redis: how much memory a lock and a copy take, and what a node of a cluster does as one Redis. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, describe, test } from 'node:test'
@@ -27,7 +27,7 @@ describe('Redis at a size', needs('own redis'), () => {
     return server
   }
 
-  test('a lock and a copy of a 500-byte answer take what the table of docs/scaling.md counts', async t => {
+  test('a lock and a copy of a 500-byte answer take what the table of docs/guides/scale.md counts', async t => {
     const { url } = await start()
     const store = await readyLocks(t, redisOptionsOf(url, { installation: INSTALLATION }))
     const client = await bareClient(t, url)

@@ -1,4 +1,4 @@
-/** Redis behind TLS with an authority of our own, and as a user with no more rights than docs/deployment.md names. */
+/** Redis behind TLS with an authority of our own, and as a user with no more rights than docs/guides/deployment.md names. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ import { lockOf, LONG_MS, openLocks, readyLocks, redisOptionsAt } from './redis-
 
 const PASSWORD = 'hunter2-hunter2'
 /** As documented: one server, a cluster, a sentinel. */
-const [ACL = '', CLUSTER_ACL = '', SENTINEL_ACL = ''] = readFileSync(new URL('../../docs/deployment.md', import.meta.url), 'utf8')
+const [ACL = '', CLUSTER_ACL = '', SENTINEL_ACL = ''] = readFileSync(new URL('../../docs/guides/deployment.md', import.meta.url), 'utf8')
   .split('\n').map((line) => line.trim()).filter((line) => line.startsWith('ACL SETUSER onceway ')).map((line) => line.replace('PASSWORD', PASSWORD))
 
 function wordsOf (line: string): [string, ...string[]] { return line.split(' ') as [string, ...string[]] }

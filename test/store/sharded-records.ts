@@ -1,7 +1,7 @@
 /**
  * One record store of several complete databases: the record's id says which one, and nothing else is decided here. Each
  * database keeps its own lanes and connections, so what goes out together is grouped by database before it is a statement,
- * and every statement is the one that a single database gets. What docs/scaling.md says of sharding is tried on this.
+ * and every statement is the one that a single database gets. What docs/guides/scale.md says of sharding is tried on this.
  */
 import type { ProbeNote } from '../../src/core/probe.ts'
 import type { Claim, Row, Seen, Settlement, Token } from '../../src/core/record.ts'

@@ -1,4 +1,4 @@
-/** Who may read the embedded store: a bit of every file's mode, whatever the umask and whoever made it (docs/threat-model.md). */
+/** Who may read the embedded store: a bit of every file's mode, whatever the umask and whoever made it (docs/concepts/threat-model.md). */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -64,7 +64,7 @@ const ASKED_AGAIN_MS = 100
 
 /**
  * Once; but Redis, where it alone has the marks, has a fraction of a second to answer before an event is refused unsent
- * (docs/drop.md), and a busy machine may take that long: such an event is asked for again. Its mark may stand all the same, and says
+ * (docs/guides/drop-duplicates.md), and a busy machine may take that long: such an event is asked for again. Its mark may stand all the same, and says
  * that it is in flight.
  */
 async function asked (balancer: Balancer, ask: Ask): Promise<Answered> {

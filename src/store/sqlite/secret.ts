@@ -1,6 +1,6 @@
 /**
  * The secret that keys the ids of an embedded store (core/schemes.ts), in a file beside it: whoever is given a copy of the database
- * alone cannot search it. Made once; whoever loses it reads docs/identity.md.
+ * alone cannot search it. Made once; whoever loses it reads docs/concepts/identity.md.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
@@ -29,7 +29,7 @@ export function readSecret (dataDir: string): Buffer | null {
   } catch (error) {
     throw new StartError(`The secret beside the embedded store cannot be read (${file}): ${textOf(error)}.`, 1, error)
   }
-  throw new StartError(`The file ${file} holds no secret: put back the one that was made there, or read docs/identity.md on lost secrets.`)
+  throw new StartError(`The file ${file} holds no secret: put back the one that was made there, or read docs/concepts/identity.md on lost secrets.`)
 }
 
 /** As {@link readSecret}; one is made where there is no store yet. */

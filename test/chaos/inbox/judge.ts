@@ -1,5 +1,5 @@
 /**
- * What is wrong with what a run in mode inbox left behind: N1 to N9 (docs/protocol.md) are asked of each message; order (N4) of each group, in
+ * What is wrong with what a run in mode inbox left behind: N1 to N9 (docs/concepts/protocol.md) are asked of each message; order (N4) of each group, in
  * judge-order.ts; what the states say (N8) in judge-states.ts. Pure.
  */
 import { deliveriesOf, isExcused, messagesOf, possessionOf } from './history.ts'

@@ -59,7 +59,7 @@ export class InboxLedger {
   }
 }
 
-/** A sentence: an answer that no row of docs/inbox.md allows on this route. */
+/** A sentence: an answer that no row of docs/guides/accept-now-deliver-later.md allows on this route. */
 function toldByInbox ({ route, parts }: Wish, answer: WireAnswer): InboxTold | string {
   if (fieldOf(answer, 'idempotency-status') === 'accepted') return acceptance(answer, route.batch)
   const told = toldBy(answer)

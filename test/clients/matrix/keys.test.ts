@@ -1,4 +1,4 @@
-/** What docs/clients.md says of where each SDK takes its key from. */
+/** What docs/guides/clients.md says of where each SDK takes its key from. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'

@@ -1,6 +1,6 @@
 /**
  * HTTP clients of Node. `…Plain`: as they come, or with the options that their documentation calls the defaults. The other
- * ones: with the lines that docs/clients.md shows; it takes them from here.
+ * ones: with the lines that docs/guides/clients.md shows; it takes them from here.
  */
 import axios from 'axios'
 import type { AxiosInstance } from 'axios'

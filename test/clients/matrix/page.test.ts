@@ -5,8 +5,8 @@ import { withMatrix } from '../../../scripts/clients.ts'
 import { DRIVERS } from './drivers.ts'
 import { BARE, COLUMNS, ROWS, verdictOf, WHY_WRONG } from './table.ts'
 
-test('docs/clients.md shows the matrix that the tests hold, and the lines that they run', () => {
-  const page = readFileSync(new URL('../../../docs/clients.md', import.meta.url), 'utf8')
+test('docs/guides/clients.md shows the matrix that the tests hold, and the lines that they run', () => {
+  const page = readFileSync(new URL('../../../docs/guides/clients.md', import.meta.url), 'utf8')
   assert.equal(page, withMatrix(page))
   for (const { lines } of ROWS) if (lines !== null) assert.ok(page.includes(`\n### ${lines}\n`), lines)
 })

@@ -1,4 +1,4 @@
-/** The matrix of real clients as data: what is played, with whom, and what has to come out. docs/clients.md shows it, the tests hold it. */
+/** The matrix of real clients as data: what is played, with whom, and what has to come out. docs/guides/clients.md shows it, the tests hold it. */
 import type { Need } from '../../harness/needs.ts'
 
 /** What one client meets by itself. */
@@ -54,7 +54,7 @@ const BARE_RETRIED: Readonly<Record<BareColumn, Outcome>> = { lost: [2, '201'], 
 export interface Row {
   readonly id: string
   readonly title: string
-  /** The lines of docs/clients.md that it needs beyond a key; null: none. */
+  /** The lines of docs/guides/clients.md that it needs beyond a key; null: none. */
   readonly lines: string | null
   readonly needs: readonly Need[]
   readonly cells: Readonly<Record<Column, Outcome>>

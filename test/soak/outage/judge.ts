@@ -1,5 +1,5 @@
 /**
- * Was it a stampede? Bounds of docs/inbox.md, "How many at once", for each process and each route, over what the consumer
+ * Was it a stampede? Bounds of docs/guides/accept-now-deliver-later.md, "How many at once", for each process and each route, over what the consumer
  * wrote down. None of them depends on how fast the machine is: who paces itself by an answer cannot have acted before the
  * consumer gave it, and what comes late comes later than it may. Pure.
  */
