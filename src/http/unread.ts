@@ -34,7 +34,7 @@ class UnreadAnswer implements Unread {
   }
 
   ask (response: ServerResponse, bytes: number): Refusal | null {
-    const { gateway: { buffered }, meter } = this.#options
+    const { gateway: { limits: { buffered } }, meter } = this.#options
     const by = this.#by()
     const refusal = buffered.take('answers', bytes, by)
     if (refusal !== null) {
@@ -48,7 +48,7 @@ class UnreadAnswer implements Unread {
 
   hold (bytes: number): (() => void) | null {
     if (this.#asked) return nothing
-    const { gateway: { buffered }, meter } = this.#options
+    const { gateway: { limits: { buffered } }, meter } = this.#options
     const by = this.#by()
     const refusal = buffered.take('answers', bytes, by)
     if (refusal !== null && bytes > NEVER_CUT_BYTES) {
