@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { parse } from 'yaml'
@@ -19,13 +20,43 @@ function pagesOf (folder: string): string[] {
 
 const read = (page: string): string => readFileSync(join(ROOT, page), 'utf8')
 
-test('the curl walk of the README does what its comments say', async t => {
-  const walk = Array.from(read('README.md').matchAll(/```sh\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('# first: executed'))
+/** What the first walk of a page prints against the toy, answer by answer. */
+async function walked (t: TestContext, page: string): Promise<{ readonly stdout: string, readonly answers: string[] }> {
+  const walk = Array.from(read(page).matchAll(/```sh\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('# first: executed'))
   assert.ok(walk !== undefined)
   const gateway = await startProcess(t, { args: ['--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
   const script = walk.replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('curl -', 'curl -sS -')
   const { stdout } = await promisify(execFile)('bash', ['-c', script], { timeout: 30_000 })
-  const [first, replay, mismatch, inFlight] = stdout.split(/(?=HTTP\/1\.1 )/)
+  return { stdout, answers: stdout.split(/(?=HTTP\/1\.1 )/) }
+}
+
+test('the curl walk of the README does what its comments say', async t => {
+  const { answers: [first, retry, ...more] } = await walked(t, 'README.md')
+  assert.deepEqual(more, [])
+  assert.match(first ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
+  assert.match(retry ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotent-Replayed: true/)
+  assert.equal(bodyOf(retry), bodyOf(first))
+})
+
+test('the configuration of the README guards what its comments say', async t => {
+  const witness = await startWitness()
+  t.after(async () => { await witness.close() })
+  const shown = /```yaml\n([\s\S]*?)```/.exec(read('README.md'))?.[1] ?? ''
+  const { url } = await startProcess(t, { config: shown, args: ['--port', '0', '--upstream', witness.url], env: { ONCEWAY_ADMIN_PORT: '0' } })
+  const credential = { Authorization: 'Bearer alice' }
+  const send = async (path: string, headers: Readonly<Record<string, string>>, method = 'POST') => call(url, path, { method, headers, body: 'x' })
+  const [keyless, anonymous] = [await send('/v1/payments', credential), await send('/v1/payments', { 'Idempotency-Key': 'k' })]
+  assert.deepEqual([keyless.status, keyless.json.code, anonymous.status, anonymous.json.code], [400, 'key-missing', 400, 'scope-missing'])
+  const answers = [await send('/v1/payments', { ...credential, 'Idempotency-Key': 'k' }), await send('/v1/payments', { ...credential, 'Idempotency-Key': 'k' }), await send('/v1/payments', { Authorization: 'Bearer bob', 'Idempotency-Key': 'k' })]
+  assert.deepEqual(answers.map(({ status, headers }) => [status, headers['idempotency-status']]), [[201, 'executed'], [201, 'replayed'], [201, 'executed']])
+  const expires = Date.parse(String(answers[0]?.headers['idempotency-expires'])) - Date.now()
+  assert.ok(Math.abs(expires - 24 * 60 * 60 * 1_000) < 60_000, `${expires} ms`)
+  for (const [path, method] of [['/v1/payments', 'PUT'], ['/elsewhere', 'POST']] as const) assert.equal((await send(path, {}, method)).status, 201)
+  assert.deepEqual(witness.seen.map(({ method, target }) => `${method} ${target}`), ['POST /v1/payments', 'POST /v1/payments', 'PUT /v1/payments', 'POST /elsewhere'])
+})
+
+test('the curl walk of docs/guides/protect-an-api.md does what its comments say', async t => {
+  const { stdout, answers: [first, replay, mismatch, inFlight] } = await walked(t, 'docs/guides/protect-an-api.md')
   assert.match(first ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
   assert.match(replay ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotent-Replayed: true/)
   assert.equal(bodyOf(replay), bodyOf(first))
