@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -8,8 +8,10 @@ import { promisify } from 'node:util'
 import { parse } from 'yaml'
 import { createMetrics } from '../src/telemetry/metrics.ts'
 import { call } from './harness/call.ts'
+import { makeDirectory } from './harness/directory.ts'
+import { eventually } from './harness/eventually.ts'
 import { startProcess } from './harness/process-gateway.ts'
-import { startWitness } from './harness/witness.ts'
+import { CREATED, startWitness } from './harness/witness.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...pagesOf('docs'), ...pagesOf('examples')]
@@ -69,6 +71,69 @@ test('the walk of docs/guides/accept-now-deliver-later.md does what its comments
   await witness.reached(2)
   assert.deepEqual(witness.seen.map(({ target }) => target).sort(), ['/hooks', '/reports'])
 })
+
+test('docs/guides/resolve-an-unknown-outcome.md: its commands list, show, resolve and release, and print what the page shows', async t => {
+  const page = read('docs/guides/resolve-an-unknown-outcome.md')
+  const witness = await startWitness(() => {})
+  t.after(async () => { await witness.close() })
+  const shown = Array.from(page.matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('timeout: 2s')) ?? ''
+  const config = shown.replace('http://127.0.0.1:3000', witness.url)
+  assert.notEqual(config, shown)
+  const { path: cwd, remove } = makeDirectory('unknown')
+  t.after(remove)
+  writeFileSync(join(cwd, 'onceway.yaml'), config)
+  const dataDir = join(cwd, 'store')
+  const gateway = await startProcess(t, { config, args: ['--data-dir', dataDir, '--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
+  const run = async (script: string): Promise<string> => {
+    const onceway = `onceway () { '${process.execPath}' '${join(ROOT, 'src/main.ts')}' "$@"; }`
+    const { stdout } = await promisify(execFile)('bash', ['-c', `set -e; ${onceway}; ${script}`], { cwd, env: { ...process.env, ONCEWAY_DATA_DIR: dataDir }, timeout: 30_000 })
+    return stdout
+  }
+  const oldest = async (): Promise<{ readonly id: string, readonly owner: string }> => {
+    const list = await run('onceway records list --config onceway.yaml --state indeterminate --json')
+    return JSON.parse(list.trimEnd().split('\n').at(-1) ?? '') as { id: string, owner: string }
+  }
+  const send = async (script: string, key = 'order-1'): Promise<string> =>
+    run(script.replace('http://127.0.0.1:8080', gateway.url).replace('curl -i', 'curl -sS -i').replace('order-1', key))
+  const walk = Array.from(page.matchAll(/```sh\n((?:(?!```)[\s\S])*)```\n```text\n([\s\S]*?)```/g), ([, script = '', output = '']) => ({ script, output }))
+  assert.deepEqual(walk.map(({ script }) => /curl|records \w+/.exec(script)?.[0]), ['curl', 'records list', 'records show', 'records resolve', 'curl', 'records release', 'records audit'])
+  const printed = async (script: string): Promise<string> => {
+    if (script.includes('curl')) return send(script)
+    if (!script.includes('ID')) return run(script)
+    const { id, owner } = await oldest()
+    const command = script.replace(/\bID\b/, id).replace('OWNER', owner)
+    if (!script.includes('release')) return run(command)
+    // Refused while the first sending may be on its way: 2 s of the upstream and 3 s of the lease.
+    let released = ''
+    await eventually(async () => run(command).then((text) => { released = text; return true }, () => false), command, 20_000)
+    return released
+  }
+  for (const [step, { script, output }] of walk.entries()) {
+    const lines = plainLines(await printed(script))
+    if (step === 0) await send(script, 'order-2')
+    let at = 0
+    for (const line of plainLines(output)) {
+      const found = lines.indexOf(line, at)
+      assert.ok(found >= 0, `${script}prints no line\n${line}\nbehind line ${at} of\n${lines.join('\n')}`)
+      at = found + 1
+    }
+  }
+  witness.answer = CREATED
+  assert.match(await send(walk[0]?.script ?? '', 'order-2'), /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
+  assert.deepEqual(witness.seen.map(({ headers }) => headers['idempotency-attempt']), ['1', '1', '2'])
+})
+
+/** Without what differs from run to run: ids, owners, times, directories, names of processes. */
+function plainLines (text: string): string[] {
+  return text.trimEnd().split(/\r?\n/).map(line => line
+    .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
+    .replaceAll(/(?<![\w-])[\w-]{43}(?![\w-])/g, 'ID')
+    .replaceAll(/\b[0-9a-f]{32}\b/g, 'OWNER')
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, 'TIME')
+    .replace(/under [^\s,:]+/, 'under DIRECTORY')
+    .replace(/^(gateway: +).*/, '$1NAME')
+    .trimEnd())
+}
 
 function bodyOf (answer: string | undefined): string | undefined {
   return answer?.split('\r\n\r\n')[1]?.split('\n')[0]
