@@ -134,7 +134,9 @@ test('docs/guides/resolve-an-unknown-outcome.md: its commands list, show, resolv
   const witness = await startWitness(() => {})
   t.after(async () => { await witness.close() })
   const shown = Array.from(page.matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('timeout: 2s')) ?? ''
-  const { url, run, listed } = await startClone(t, shown.replace('http://127.0.0.1:3000', witness.url))
+  const config = shown.replace('http://127.0.0.1:3000', witness.url).replace('timeout: 2s', 'timeout: 1s')
+  assert.match(config, /timeout: 1s[\s\S]*lease: 3s/)
+  const { url, run, listed } = await startClone(t, config)
   const send = async (script: string, key = 'order-1'): Promise<string> =>
     run(script.replace('http://127.0.0.1:8080', url).replace('curl -i', 'curl -sS -i').replace('order-1', key))
   const walk = walkOf(page)
@@ -145,7 +147,7 @@ test('docs/guides/resolve-an-unknown-outcome.md: its commands list, show, resolv
     const { id = '', owner = '' } = (await listed('onceway records list --state indeterminate')).at(-1) ?? {}
     const command = script.replace(/\bID\b/, id).replace('OWNER', owner)
     if (!script.includes('release')) return run(command)
-    // Refused while the first sending may be on its way: 2 s of the upstream and 3 s of the lease.
+    // Refused while the first sending may be on its way: a second of the upstream's timeout and three of the lease.
     let released = ''
     await eventually(async () => run(command).then((text) => { released = text; return true }, () => false), command, 20_000)
     return released
