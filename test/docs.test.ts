@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -9,8 +9,10 @@ import { promisify } from 'node:util'
 import { parse } from 'yaml'
 import { createMetrics } from '../src/telemetry/metrics.ts'
 import { call } from './harness/call.ts'
+import { makeDirectory } from './harness/directory.ts'
+import { eventually } from './harness/eventually.ts'
 import { startProcess } from './harness/process-gateway.ts'
-import { startWitness } from './harness/witness.ts'
+import { CREATED, startWitness } from './harness/witness.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...pagesOf('docs'), ...pagesOf('examples')]
@@ -99,6 +101,114 @@ test('the walk of docs/guides/accept-now-deliver-later.md does what its comments
   assert.match(told ?? '', /^HTTP\/1\.1 200[\s\S]*"state":"(?:waiting|delivering|delivered)"/)
   await witness.reached(2)
   assert.deepEqual(witness.seen.map(({ target }) => target).sort(), ['/hooks', '/reports'])
+})
+
+/** A command of a page, and what the page shows of its output. */
+interface Step { readonly script: string, readonly output: string }
+
+function walkOf (page: string): Step[] {
+  return Array.from(page.matchAll(/```sh\n((?:(?!```)[\s\S])*)```\n```text\n([\s\S]*?)```/g), ([, script = '', output = '']) => ({ script, output }))
+}
+
+/** Every line that the page shows is printed, in this order. */
+function assertShown ({ script, output }: Step, printed: string): void {
+  const lines = plainLines(printed)
+  let at = 0
+  for (const line of plainLines(output)) {
+    const found = lines.indexOf(line, at)
+    assert.ok(found >= 0, `${script}prints no line\n${line}\nbehind line ${at} of\n${lines.join('\n')}`)
+    at = found + 1
+  }
+}
+
+/** Without what differs from run to run: ids, owners, times, directories, names of processes. */
+function plainLines (text: string): string[] {
+  return text.trimEnd().split(/\r?\n/).map(line => line
+    .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
+    .replaceAll(/(?<![\w-])[\w-]{43}(?![\w-])/g, 'ID')
+    .replaceAll(/\b[0-9a-f]{32}\b/g, 'OWNER')
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, 'TIME')
+    .replace(/under [^\s,:]+/, 'under DIRECTORY')
+    .replace(/^(gateway: +).*/, '$1NAME')
+    .trimEnd())
+}
+
+interface Clone {
+  readonly url: string
+  /** In a shell beside the gateway, where `onceway` and `onceway.yaml` are its own. */
+  readonly run: (script: string) => Promise<string>
+  readonly listed: (command: string) => Promise<ReadonlyArray<Readonly<Record<'id' | 'owner' | 'state', string>>>>
+}
+
+async function startClone (t: TestContext, config: string): Promise<Clone> {
+  const { path: cwd, remove } = makeDirectory('clone')
+  t.after(remove)
+  writeFileSync(join(cwd, 'onceway.yaml'), config)
+  const dataDir = join(cwd, 'store')
+  const { url } = await startProcess(t, { config, args: ['--data-dir', dataDir, '--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
+  const onceway = `onceway () { '${process.execPath}' '${join(ROOT, 'src/main.ts')}' "$@"; }`
+  const run = async (script: string): Promise<string> => {
+    const { stdout } = await promisify(execFile)('bash', ['-c', `set -e; ${onceway}; ${script}`], { cwd, env: { ...process.env, ONCEWAY_DATA_DIR: dataDir }, timeout: 30_000 })
+    return stdout
+  }
+  return {
+    url,
+    run,
+    listed: async command => (await run(`${command} --config onceway.yaml --json`)).trimEnd().split('\n').filter(line => line !== '')
+      .map(line => JSON.parse(line) as Record<'id' | 'owner' | 'state', string>)
+  }
+}
+
+test('docs/guides/resolve-an-unknown-outcome.md: its commands list, show, resolve and release, and print what the page shows', async t => {
+  const page = read('docs/guides/resolve-an-unknown-outcome.md')
+  const witness = await startWitness(() => {})
+  t.after(async () => { await witness.close() })
+  const shown = Array.from(page.matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('timeout: 2s')) ?? ''
+  const config = shown.replace('http://127.0.0.1:3000', witness.url).replace('timeout: 2s', 'timeout: 1s')
+  assert.match(config, /timeout: 1s[\s\S]*lease: 3s/)
+  const { url, run, listed } = await startClone(t, config)
+  const send = async (script: string, key = 'order-1'): Promise<string> =>
+    run(script.replace('http://127.0.0.1:8080', url).replace('curl -i', 'curl -sS -i').replace('order-1', key))
+  const walk = walkOf(page)
+  assert.deepEqual(walk.map(({ script }) => /curl|records \w+/.exec(script)?.[0]), ['curl', 'records list', 'records show', 'records resolve', 'curl', 'records release', 'records audit'])
+  const printed = async (script: string): Promise<string> => {
+    if (script.includes('curl')) return send(script)
+    if (!script.includes('ID')) return run(script)
+    const { id = '', owner = '' } = (await listed('onceway records list --state indeterminate')).at(-1) ?? {}
+    const command = script.replace(/\bID\b/, id).replace('OWNER', owner)
+    if (!script.includes('release')) return run(command)
+    // Refused while the first sending may be on its way: a second of the upstream's timeout and three of the lease.
+    let released = ''
+    await eventually(async () => run(command).then((text) => { released = text; return true }, () => false), command, 20_000)
+    return released
+  }
+  for (const [at, step] of walk.entries()) {
+    assertShown(step, await printed(step.script))
+    if (at === 0) await send(step.script, 'order-2')
+  }
+  witness.answer = CREATED
+  assert.match(await send(walk[0]?.script ?? '', 'order-2'), /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
+  assert.deepEqual(witness.seen.map(({ headers }) => headers['idempotency-attempt']), ['1', '1', '2'])
+})
+
+test('docs/guides/accept-now-deliver-later.md: its commands list, show and retry messages, and print what the page shows', async t => {
+  const page = read('docs/guides/accept-now-deliver-later.md')
+  const witness = await startWitness((_seen, response) => { response.writeHead(422, { 'Content-Type': 'application/json' }).end('{"error":"no such account"}') })
+  t.after(async () => { await witness.close() })
+  const shown = /```yaml\n([\s\S]*?)```/.exec(page)?.[1] ?? ''
+  assert.match(shown, /maxAttempts: 20/)
+  const { url, run, listed } = await startClone(t, shown.replace('http://127.0.0.1:3000', witness.url).replace('maxAttempts: 20', 'maxAttempts: 2'))
+  for (const [key, account] of [['event-1', 'a'], ['event-2', 'b']] as const) {
+    const { status } = await call(url, '/hooks', { body: `{"account": "${account}"}`, headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' } })
+    assert.equal(status, 202)
+  }
+  const dead = async (): ReturnType<Clone['listed']> => listed('onceway inbox list --state dead')
+  await eventually(async () => (await dead()).length === 2, 'both messages are dead', 30_000)
+  const walk = walkOf(page)
+  assert.deepEqual(walk.map(({ script }) => /inbox \w+(?: --all)?/.exec(script)?.[0]), ['inbox list', 'inbox show', 'inbox retry', 'inbox retry --all'])
+  witness.answer = CREATED
+  for (const step of walk) assertShown(step, await run(step.script.replace(/\bID\b/, (await dead())[0]?.id ?? '')))
+  await eventually(async () => (await listed('onceway inbox list')).every(({ state }) => state === 'delivered'), 'both messages are delivered', 30_000)
 })
 
 function bodyOf (answer: string | undefined): string | undefined {
