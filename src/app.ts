@@ -49,7 +49,7 @@ export interface App {
   readonly reload: (load: (() => Config) | null) => void
   /** What a drain waits for, and how long at most. */
   readonly stopping: () => UnderWay & Config['drain']
-  /** Drains (docs/guides/deployment.md) and closes everything. Never rejects. */
+  /** Drains (docs/guides/deploy-in-containers.md) and closes everything. Never rejects. */
   readonly stop: () => Promise<void>
 }
 
@@ -264,7 +264,7 @@ function countedRoutes ({ routes }: Config): CountedRoute[] {
 /** A claim has this long where no database's own limit says otherwise (P6). */
 const CLAIM_WITHIN_MS = 2_000
 
-/** docs/guides/deployment.md: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
+/** docs/guides/deploy-in-containers.md: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
 async function drain (config: Config, gateway: Gateway, { server, cut }: GuardedListener, log: { info: (fields: object, message: string) => void }): Promise<void> {
   if (gateway.drain.draining) return
   gateway.drain.advance('draining')
