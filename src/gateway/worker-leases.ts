@@ -5,12 +5,14 @@
  * under way under it.
  */
 import { OWNER_BYTES } from '../core/record.ts'
-import type { Clock } from '../ports.ts'
+import type { Clock, InboxStore, Log, Random } from '../ports.ts'
 import { readClocks } from './clock-reading.ts'
 import type { ClockReading } from './clock-reading.ts'
-import type { World } from './world.ts'
 
-interface WorkerLeaseParts { readonly world: World, readonly background: (work: Promise<void>) => void }
+interface WorkerLeaseParts {
+  readonly world: { readonly clock: Clock, readonly random: Random, readonly log: Log, readonly inbox: Pick<InboxStore, 'alive' | 'gone'> }
+  readonly background: (work: Promise<void>) => void
+}
 
 /** How long a worker that is not heard of keeps what it has. */
 export const WORKER_LEASE_MS = 15_000

@@ -1,7 +1,7 @@
 /** Answers that wait for their clients to read them: what they may cost, and in whose share that counts. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Holder, Refusal } from '../core/limit.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 import type { Patience, Unread } from './write.ts'
 
 export function patienceOf ({ limits, meter }: ServerOptions): Patience {
