@@ -8,7 +8,7 @@ import { fingerprintOf } from '../core/fingerprint.ts'
 import { findKey } from '../core/key-sources.ts'
 import type { FoundKey, Keyed } from '../core/key-sources.ts'
 import type { Rules } from '../core/rules.ts'
-import type { Part, Visit } from './execution.ts'
+import type { Part, KeyedRequest } from './execution.ts'
 import { keyHashOf } from './ids.ts'
 import type { Identified } from './ids.ts'
 import { ONE } from './modes.ts'
@@ -64,11 +64,11 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
 }
 
 /** One event's share of a visit. */
-export function partOf (visit: Visit, { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage, identified: Identified): Part {
-  const { route } = visit
+export function partOf (keyed: KeyedRequest, { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage, identified: Identified): Part {
+  const { route } = keyed
   const { key: { store, windowMs }, retentionMs } = route.idempotency
   const { id, name, scheme, earlierId, keys } = identified
-  const asked = { ...visit.asked, rawHeaders, body }
+  const asked = { ...keyed.asked, rawHeaders, body }
   return {
     id,
     name,
@@ -78,7 +78,7 @@ export function partOf (visit: Visit, { key, source, fingerprint, rules, rawHead
     item: index,
     claim: { scheme, earlierId, fingerprint: keys.rules === rules ? fingerprint : fingerprintOf(asked, route.idempotency.fingerprint, keys.rules) },
     retentionMs: source?.kind === 'hash' ? windowMs : retentionMs,
-    about: () => ({ ...visit.about(), keyHash: keyHashOf(identified), keyText: store === 'text' ? key : null })
+    about: () => ({ ...keyed.about(), keyHash: keyHashOf(identified), keyText: store === 'text' ? key : null })
   }
 }
 
