@@ -1,5 +1,5 @@
 /**
- * One break per mechanism of the fault table (rows.ts, docs/concepts/guarantees.md): what is left when it is taken out. Each row
+ * One break per mechanism of the fault table (rows.ts, docs/internals/faults.md): what is left when it is taken out. Each row
  * names the test that must then fail.
  */
 import type { Break } from './breaks.ts'
