@@ -91,7 +91,7 @@ export function rulesOf (page: string): Rule[] {
     if (itemId === undefined) return []
     const after = lines.slice(at + 1)
     const more = after.slice(0, after.findIndex((each) => !/^ +\S/.test(each)))
-    return [{ id: itemId, sentence: fromReference([itemText, ...more].join('\n')), heldBy: [], detailed: false }]
+    return [{ id: itemId, sentence: fromReference([itemText, ...more.length === 0 ? [] : ['', ...more.map((each) => each.slice(2))]].join('\n')), heldBy: [], detailed: false }]
   })
 }
 
