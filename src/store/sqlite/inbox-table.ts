@@ -3,10 +3,11 @@
  * whose turn it is (`due_at` of a group's message) is set together with what made it so.
  */
 import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
+import { errorOfRetried } from '../../core/inbox/row.ts'
 import { WORKER_LOST } from '../../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/message.ts'
 import type { AcceptResult, HeldMessage, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
-import { columnsOfFate, errorOfRetried, UNDECODABLE } from '../message-fate.ts'
+import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { fitting } from '../message-room.ts'
 import { wantedOf } from './filter.ts'
