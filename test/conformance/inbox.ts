@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { Fate } from '../../src/core/message.ts'
+import { inboxCells } from './inbox-cells.ts'
 import { inboxGroups } from './inbox-groups.ts'
 import { inboxOperators } from './inbox-operators.ts'
 import { inboxRecords } from './inbox-records.ts'
@@ -16,6 +17,7 @@ const OTHER_FINGERPRINT = { alg: 3, value: Buffer.alloc(32, 8) }
 const RIVALS = 50
 
 export function inboxConformance (name: string, open: OpenInbox): void {
+  describe(`${name}: every event in every state of a message`, () => { inboxCells(open) })
   describe(`${name}: messages are accepted`, () => { accepting(open) })
   describe(`${name}: messages are delivered`, () => { delivering(open) })
   describe(`${name}: workers that die`, () => { dying(open) })
