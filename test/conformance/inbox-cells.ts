@@ -19,7 +19,10 @@ import type { InboxWorld, OpenInbox } from './inbox-world.ts'
 import { until } from './record-world.ts'
 
 /** `overtaken`: due, and an earlier message of its group is open again. `lapsed`: lost by time. `…Stops`: longer than their retention. */
-const ALONE = ['none', 'pausing', 'due', 'delivering', 'lost', 'lapsed', 'delivered', 'held', 'dead', 'discarded', 'pastDelivered', 'pastHeld', 'pastDead', 'pastDiscarded'] as const
+const ALONE = [
+  'none', 'pausing', 'due', 'delivering', 'lost', 'lapsed', 'delivered', 'held', 'dead', 'discarded',
+  'pastDelivered', 'pastHeld', 'pastDead', 'pastDiscarded'
+] as const
 const GROUPED = [...ALONE, 'behind', 'overtaken', 'heldStops', 'deadStops'] as const
 type Place = typeof GROUPED[number]
 type Cells = Readonly<Partial<Record<Place, string>>>
@@ -27,6 +30,7 @@ type Cells = Readonly<Partial<Record<Place, string>>>
 /** The message under test, and what stands before it in its group. */
 interface Brought {
   readonly place: Place
+  readonly isGrouped: boolean
   readonly mine: NewMessage
   /** Dead, and before it in its group; for `overtaken`: due again. */
   readonly first: NewMessage
@@ -40,6 +44,8 @@ interface EventCase {
   readonly event: string
   /** Of the messages under test. */
   readonly holds?: boolean
+  /** A message that stops its group has a retention that is not over: the event begins another one. */
+  readonly keepsLong?: boolean
   /** For all places at once, before `run`. */
   readonly once?: (store: InboxStore, all: readonly Brought[]) => Promise<void>
   /** Answers one word. */
@@ -76,8 +82,9 @@ function settled (fate: Fate, word: string): EventCase {
   }
 }
 
-function unsettled (event: string, tokenOf: (token: DeliveryToken) => DeliveryToken): EventCase {
-  return { event, run: async (store, { token }) => `${await store.settle(tokenOf(token), DELIVERED)}`, cells: {}, otherwise: 'false ·' }
+/** Another owner's, of the next attempt, and of the one before. */
+function otherTokens (token: DeliveryToken): DeliveryToken[] {
+  return [{ ...token, owner: randomBytes(16) }, { ...token, attempt: token.attempt + 1 }, { ...token, attempt: token.attempt - 1 }]
 }
 
 /** At least one is lost by time: it is looked for until it is found. */
@@ -143,9 +150,12 @@ const CASES: readonly EventCase[] = [
     otherwise: 'false ·',
     asTable: ({ token }) => ({ kind: 'settle', token, fate: UNCOUNTED })
   },
-  unsettled('settle by another owner', (token) => ({ ...token, owner: randomBytes(16) })),
-  unsettled('settle of another attempt', (token) => ({ ...token, attempt: token.attempt + 1 })),
-  unsettled('settle of an earlier attempt', (token) => ({ ...token, attempt: token.attempt - 1 })),
+  {
+    event: 'settle by another owner, or of another attempt',
+    run: async (store, { token }) => (await Promise.all(otherTokens(token).map(async (each) => store.settle(each, DELIVERED)))).join(),
+    cells: {},
+    otherwise: 'false,false,false ·'
+  },
   {
     event: 'lapse',
     once: recoverAll,
@@ -178,6 +188,7 @@ const CASES: readonly EventCase[] = [
   },
   {
     event: 'discard',
+    keepsLong: true,
     run: async (store, { mine: { id } }) => changedWord(store, id, await store.discard({ id, limit: 1 }, AUDIT)),
     cells: {
       ...cellsOf(['due', 'behind'], 'changed discarded 0/0'),
@@ -204,7 +215,7 @@ const CASES: readonly EventCase[] = [
   },
   {
     event: 'sweep',
-    once: async (store) => { assert.equal(await store.sweep(100), PAST.length) },
+    once: async (store, all) => { assert.equal(await store.sweep(100), all.filter(({ place }) => place.startsWith('past')).length) },
     run: () => Promise.resolve('-'),
     cells: {},
     otherwise: '- ·',
@@ -234,20 +245,24 @@ async function changedWord (store: InboxStore, id: Buffer, changed: readonly Mes
 
 export function inboxCells (open: OpenInbox): void {
   for (const eventCase of CASES) {
-    for (const places of eventCase.onlyGrouped === true ? [GROUPED] : [ALONE, GROUPED]) {
-      test(`${eventCase.event}: every state of a message ${places === ALONE ? 'without a group' : 'of a group'}`, async t => {
-        const world = await open(t)
-        const { cells, otherwise } = eventCase
-        assert.deepEqual(await walk(world, eventCase, places), Object.fromEntries(places.map((place) => [place, cells[place] ?? otherwise])))
-      })
-    }
+    test(`${eventCase.event}: every state of a message, in a group and in none`, async t => {
+      const world = await open(t)
+      const { cells, otherwise, onlyGrouped = false } = eventCase
+      const actual = await walk(world, eventCase)
+      for (const [isGrouped, places] of onlyGrouped ? [[true, GROUPED]] as const : [[false, ALONE], [true, GROUPED]] as const) {
+        const expected = Object.fromEntries(places.map((place) => [place, cells[place] ?? otherwise]))
+        const walked = actual.filter(({ brought }) => brought.isGrouped === isGrouped).map(({ brought: { place }, cell }) => [place, cell])
+        assert.deepEqual(Object.fromEntries(walked), expected, isGrouped ? 'in a group' : 'in none')
+      }
+    })
   }
 
   for (const [how, end] of Object.entries(ENDS)) {
     test(`the turn of a group goes on when the one before ${how}, unless it stops the group`, async t => {
       const { store } = await open(t)
       for (const stops of [false, true]) {
-        const [before, mine] = [messageOf({ route: 'before', group: how + String(stops), stops, holds: true }), messageOf({ group: how + String(stops) })]
+        const group = `${how}, ${stops ? 'stops' : 'goes on'}`
+        const [before, mine] = [messageOf({ route: 'before', group, stops, holds: true }), messageOf({ group })]
         for (const message of [before, mine]) await store.accept(message)
         assert.equal((await snapshot(store, mine))?.dueAtMs, null)
         await end(store, before)
@@ -294,14 +309,18 @@ const FATES: Readonly<Partial<Record<Place, Fate>>> = {
   pastDiscarded: DEAD
 }
 
-async function bring ({ store }: InboxWorld, place: Place, isGrouped: boolean, holds: boolean): Promise<Brought> {
+type Given = Pick<EventCase, 'holds' | 'keepsLong'>
+
+async function bring (store: InboxStore, place: Place, isGrouped: boolean, { holds = false, keepsLong = false }: Given): Promise<Brought> {
   const route = randomBytes(8).toString('hex')
-  const [stops, isShort] = [place.endsWith('Stops'), place.endsWith('Stops') || place.startsWith('past')]
-  const group = isGrouped ? route : undefined
-  const before = { route: `${route}-before`, ...group !== undefined && { group } }
-  const mine = messageOf({ route, stops, holds, ...isShort && { keepMs: SHORT_MS, deadKeepMs: SHORT_MS }, ...group !== undefined && { group } })
+  const stops = place.endsWith('Stops')
+  const isShort = place.startsWith('past') || (stops && !keepsLong)
+  const kept = isShort ? { keepMs: SHORT_MS, deadKeepMs: SHORT_MS } : { keepMs: LONG_MS, deadKeepMs: 2 * LONG_MS }
+  const group = isGrouped ? { group: route } : {}
+  const before = { route: `${route}-before`, ...group }
+  const mine = messageOf({ route, stops, holds, ...kept, ...group })
   const first = messageOf(before)
-  const brought = { place, mine, first, blocker: place === 'behind' ? messageOf(before) : null }
+  const brought = { place, isGrouped, mine, first, blocker: place === 'behind' ? messageOf(before) : null }
   if (place === 'none') return { ...brought, token: { id: mine.id, owner: randomBytes(16), attempt: 1 } }
   if (isGrouped) {
     await store.accept(first)
@@ -341,27 +360,29 @@ async function snapshot (store: InboxStore, { id }: Pick<NewMessage, 'id'>): Pro
 }
 
 /** Every place of one event, side by side: what happened, in the words of `cells`. */
-async function walk (world: InboxWorld, { once, run, holds = false, asTable }: EventCase, places: readonly Place[]): Promise<Record<string, string>> {
+async function walk (world: InboxWorld, eventCase: EventCase): Promise<Array<{ readonly brought: Brought, readonly cell: string }>> {
+  const { once, run, asTable, onlyGrouped = false } = eventCase
   const { store } = world
-  const all = await Promise.all(places.map(async (place) => bring(world, place, places === GROUPED, holds)))
+  const alone = onlyGrouped ? [] : ALONE.map(async (place) => bring(store, place, false, eventCase))
+  const all = await Promise.all([...alone, ...GROUPED.map(async (place) => bring(store, place, true, eventCase))])
   await untilOver(world, all)
   const befores = await Promise.all(all.map(async ({ mine }) => snapshot(store, mine)))
   await once?.(store, all)
-  const outcomes = await Promise.all(all.map(async (brought, index) => {
+  return Promise.all(all.map(async (brought, index) => {
     const before = befores[index] ?? null
     const word = await run(store, brought)
     const after = await snapshot(store, brought.mine)
-    if (asTable !== undefined) await compare(world, brought, asTable(brought), before, after)
-    return [brought.place, `${word} ${isDeepStrictEqual(before, after) ? '·' : wordsOf(after)}`] as const
+    if (asTable !== undefined) await compare(world, brought, asTable(brought), { before, after })
+    return { brought, cell: `${word} ${isDeepStrictEqual(before, after) ? '·' : wordsOf(after)}` }
   }))
-  return Object.fromEntries(outcomes)
 }
 
 /** Until retentions and leases are over that are to be. */
 async function untilOver ({ store, advance }: InboxWorld, all: readonly Brought[]): Promise<void> {
   advance?.(10 * SHORT_MS)
-  const past = all.filter(({ place }) => place.startsWith('past'))
-  await until(async () => (await Promise.all(past.map(async ({ mine }) => snapshot(store, mine)))).every((found) => found === null), 'them to be past')
+  for (const { mine } of all.filter(({ place }) => place.startsWith('past'))) {
+    await until(async () => await snapshot(store, mine) === null, 'it to be past')
+  }
   if (advance === undefined) await sleep(SHORT_MS)
 }
 
@@ -372,8 +393,10 @@ function wordsOf (after: MessageDetail | null): string {
   return `${state === 'waiting' ? name : state} ${attempt}/${tries}`
 }
 
+interface Stood { readonly before: MessageDetail | null, readonly after: MessageDetail | null }
+
 /** What stands there after the event is what the table says; of times, which are there, and how long it is kept. */
-async function compare (world: InboxWorld, brought: Brought, event: MessageEvent, before: MessageDetail | null, after: MessageDetail | null): Promise<void> {
+async function compare (world: InboxWorld, brought: Brought, event: MessageEvent, { before, after }: Stood): Promise<void> {
   const { place, mine, token } = brought
   if (before === null && (place !== 'none' || event.kind !== 'accept')) return
   const nowMs = (before?.receivedAtMs ?? 0) + LONG_MS / 2
@@ -386,7 +409,7 @@ async function compare (world: InboxWorld, brought: Brought, event: MessageEvent
   const expected = event.kind === 'retry' ? turned(change.row, place, moment) : change.row
   assert.deepEqual(untimed(after), untimed(shown(expected)), place)
   const keptMs = (after.expiresAtMs ?? 0) - (after.settledAtMs ?? 0)
-  if (after.expiresAtMs !== null) assert.ok(Math.abs(keptMs - (expected.state === 'delivered' ? mine.keepMs : mine.deadKeepMs)) < SHORT_MS / 2, `${place} is kept for ${keptMs} ms`)
+  if (after.expiresAtMs !== null) assert.ok(Math.abs(keptMs - (after.state === 'delivered' ? mine.keepMs : mine.deadKeepMs)) < SHORT_MS / 2, `${place} is kept for ${keptMs} ms`)
   if (after.state === 'delivered') assert.equal(await world.requestBytes(mine.id), 0, place)
   else assert.ok(await world.requestBytes(mine.id) > 0, place)
 }
@@ -399,7 +422,8 @@ function turned (row: MessageRow, place: Place, moment: Moment): MessageRow {
 
 function rowOf (detail: MessageDetail, mine: NewMessage, { owner }: DeliveryToken): MessageRow {
   const { scheme, group, holds, stops, keepMs, deadKeepMs, request } = mine
-  return { ...detail, scheme, number: 1, owner: detail.state === 'delivering' ? owner : null, group, holds, stops, keepMs, deadKeepMs, retriedAtMs: null, request }
+  const given = { scheme, group, holds, stops, keepMs, deadKeepMs, request }
+  return { ...detail, ...given, number: 1, owner: detail.state === 'delivering' ? owner : null, retriedAtMs: null }
 }
 
 function untimed ({ receivedAtMs, dueAtMs, settledAtMs, expiresAtMs, ...detail }: MessageDetail): object {

@@ -177,7 +177,9 @@ export class InboxTable {
     const found = this.#prepare(lost).all(this.#over(nowMs), limit)
     for (const columns of found) {
       const state = columns.holds === 1 ? 'held' : 'waiting'
-      this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
+      // A held message has ended: the answer of an earlier life is no longer its last one.
+      const answer = state === 'held' ? null : columns.answer as Uint8Array | null
+      this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer }, nowMs)
     }
     return { count: found.length, held: found.filter(({ holds }) => holds === 1).map(heldOf) }
   }
