@@ -97,7 +97,7 @@ export const INBOX_STORE_ROWS: readonly FaultRow[] = [
     seen: 'the retried one, then the later one',
     record: 'the later one waits behind it, without a time',
     client: SENDER,
-    test: [SUITE, 'recall: an earlier one is retried: every state of a message, in a group and in none'],
+    test: [SUITE, 'recall: an earlier one is retried: every state of a message of a group'],
     breaks: 'recalled-keep-their-time'
   },
   {

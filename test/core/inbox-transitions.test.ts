@@ -31,7 +31,9 @@ const message: NewMessage = {
   keepMs: KEEP_MS,
   deadKeepMs: DEAD_KEEP_MS,
   request: { method: 'POST', target: '/hooks', headers: ['X-Sent', '1'], body: Buffer.from('{}') },
-  about: { route: 'hooks', method: 'POST', path: '/hooks', requestId: 'req-1', instance: 'gateway-1', keyHash: Buffer.alloc(32, 7), keyText: null }
+  about: {
+    route: 'hooks', method: 'POST', path: '/hooks', requestId: 'req-1', instance: 'gateway-1', keyHash: Buffer.alloc(32, 7), keyText: null
+  }
 }
 const other: NewMessage = { ...message, fingerprint: { alg: 3, value: Buffer.alloc(32, 8) } }
 
@@ -141,9 +143,13 @@ function eventsWith (...cells: readonly MessageCell[]): MessageEventName[] {
   return EVENT_NAMES.filter((name) => MESSAGE_TRANSITIONS[name].some((cell) => cells.includes(cell)))
 }
 
+function cellAt (name: MessageEventName, column: MessageColumn): MessageCell {
+  return MESSAGE_TRANSITIONS[name][MESSAGE_COLUMNS.indexOf(column)] ?? assert.fail(`${name} has no cell for ${column}`)
+}
+
 /** What the events may do to a message of this column. */
 function cellsOf (column: MessageColumn): MessageCell[] {
-  return [...new Set(EVENT_NAMES.map((name) => MESSAGE_TRANSITIONS[name][MESSAGE_COLUMNS.indexOf(column)] ?? assert.fail(column)))].sort()
+  return [...new Set(EVENT_NAMES.map((name) => cellAt(name, column)))].sort()
 }
 
 describe('the table of the inbox', () => {
@@ -197,12 +203,14 @@ describe('the table of the inbox', () => {
   })
 
   test('nothing takes a message from a living worker but its own report', () => {
-    const events = EVENT_NAMES.filter((name) => !['·', 'other'].includes(MESSAGE_TRANSITIONS[name][MESSAGE_COLUMNS.indexOf('delivering')] ?? ''))
-    assert.deepEqual(events, ['settle:delivered', 'settle:again', 'settle:held', 'settle:dead'])
+    const changes = (name: MessageEventName): boolean => !['·', 'other'].includes(cellAt(name, 'delivering'))
+    assert.deepEqual(EVENT_NAMES.filter(changes), ['settle:delivered', 'settle:again', 'settle:held', 'settle:dead'])
   })
 
   test('only an operator lets what is held or dead be delivered again', () => {
-    for (const column of ['held', 'dead', 'heldStops', 'deadStops'] as const) assert.deepEqual(cellsOf(column), ['end', 'other', 'retry', '·'])
+    for (const column of ['held', 'dead', 'heldStops', 'deadStops'] as const) {
+      assert.deepEqual(cellsOf(column), ['end', 'other', 'retry', '·'])
+    }
     assert.deepEqual(eventsWith('retry'), ['retry'])
   })
 
@@ -272,13 +280,16 @@ describe('what the cells of the inbox write', () => {
 
   test('a retry begins a new life: no tries, a new age, the error without the reason why it was given up', () => {
     const { tries, retriedAtMs, error, status, settledAtMs, expiresAtMs } = written(dead, { kind: 'retry' })
-    assert.deepEqual({ tries, retriedAtMs, error, status, settledAtMs, expiresAtMs }, { tries: 0, retriedAtMs: NOW_MS, error: 'HTTP_500', status: 500, settledAtMs: null, expiresAtMs: null })
-    assert.equal(written({ ...dead as MessageRow, group: null, ordered: false }, { kind: 'retry' }).dueAtMs, NOW_MS, 'without a group it is due')
+    assert.deepEqual([tries, retriedAtMs, error, status, settledAtMs, expiresAtMs], [0, NOW_MS, 'HTTP_500', 500, null, null])
+    const alone = { ...dead as MessageRow, group: null, ordered: false }
+    assert.equal(written(alone, { kind: 'retry' }).dueAtMs, NOW_MS, 'without a group it is due')
   })
 
   test('an answer stays until the message ends again', () => {
     const answered = { ...delivering as MessageRow, answer: ANSWER }
-    for (const kind of ['again', 'delivered', 'dead'] as const) assert.equal(written(answered, EVENTS[`settle:${kind}`](answered)).answer, ANSWER)
+    for (const kind of ['again', 'delivered', 'dead'] as const) {
+      assert.equal(written(answered, EVENTS[`settle:${kind}`](answered)).answer, ANSWER)
+    }
     assert.equal(written(answered, EVENTS['settle:held'](answered)).answer, null)
     const lost = { ...answered, owner: GONE }
     assert.equal(written(lost, { kind: 'lapse' }).answer, ANSWER)
@@ -287,13 +298,15 @@ describe('what the cells of the inbox write', () => {
 
   test('a delivery that does not count is no try, and has used its number', () => {
     for (const fate of [FATES.again, FATES.dead]) {
-      const { attempt, tries } = written(delivering, { kind: 'settle', token: tokenOf(delivering), fate: { ...fate, counts: false } as Fate })
+      const uncounted = { ...fate, counts: false } as Fate
+      const { attempt, tries } = written(delivering, { kind: 'settle', token: tokenOf(delivering), fate: uncounted })
       assert.deepEqual({ attempt, tries }, { attempt: 2, tries: 1 })
     }
   })
 
   test('under a claim the deliveries go on from its attempt', () => {
-    const row = written(null, { kind: 'accept', message: { ...message, underClaim: { owner: LIVING, attempt: 7 } }, number: 1, isBehind: false })
+    const claimed = { ...message, underClaim: { owner: LIVING, attempt: 7 } }
+    const row = written(null, { kind: 'accept', message: claimed, number: 1, isBehind: false })
     assert.equal(written(row, { kind: 'take', owner: LIVING, hasTurn: true }).attempt, 7)
   })
 
@@ -335,9 +348,10 @@ class Group {
   #eventOf (name: MessageEventName, place: number, row: MessageRow | null, worker: number, stops: boolean): MessageEvent {
     const id = Buffer.alloc(32, place)
     const owner = Buffer.alloc(16, worker)
+    const end = { number: this.#next(), isBehind: this.all.some(blocks) }
     switch (name) {
-      case 'accept': return { kind: 'accept', message: { ...message, id, stops, holds: stops }, number: this.#next(), isBehind: this.all.some(blocks) }
-      case 'acceptOther': return { kind: 'accept', message: { ...other, id }, number: this.#next(), isBehind: this.all.some(blocks) }
+      case 'accept': return { kind: 'accept', message: { ...message, id, stops, holds: stops }, ...end }
+      case 'acceptOther': return { kind: 'accept', message: { ...other, id }, ...end }
       case 'take': return { kind: 'take', owner, hasTurn: row !== null && hasItsTurn(row, this.all) }
       default: {
         const event = EVENTS[name](row)

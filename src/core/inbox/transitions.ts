@@ -26,15 +26,15 @@
  * | acceptOther | another request arrives under the same id |
  * | take | a living worker takes it, if it is the turn of this message in its group |
  * | settle:delivered, :again, :held, :dead | its worker reports how the delivery ended |
- * | lapse:again, lapse:held | its worker is found to be gone. Which of the two, the message says (`holds`) |
+ * | lapse:again, lapse:held | its worker is found to be gone. A message that `holds` is held, any other waits again |
  * | retry, discard | an operator's command |
- * | turn | it is the first open message of its group |
- * | recall | an earlier message of its group is open again |
+ * | turn | no earlier message of its group blocks it any more |
+ * | recall | an operator has retried an earlier message of its group, which goes first |
  * | sweep | expired messages are deleted |
  *
  * Three laws follow, and test/core/inbox-transitions.test.ts checks them. Only `take` hands a message out, and only a due
  * one, so no other event makes a second delivery possible. Nothing but `sweep` and a new acceptance after the retention
- * changes a delivered or discarded message. Every delivery has a greater attempt than all before it.
+ * changes a delivered or discarded message. Every delivery of a message has a greater attempt than all before it.
  *
  * Outside the table: whether a record or another scheme keeps a new message out (that is about records), and a new epoch
  * (`onceway epoch bump`), which changes messages while no gateway runs.
