@@ -80,3 +80,13 @@ export function causeOf (error: unknown): string {
   const { code, message = String(innermost) } = innermost as { readonly code?: unknown, readonly message?: string }
   return typeof code === 'string' && /^E[A-Z_]+$/.test(code) ? code : message
 }
+
+/** The message of whatever was thrown. */
+export function errorText (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** The same with the way it came, for faults of our own. */
+export function errorStack (error: unknown): string | undefined {
+  return error instanceof Error ? error.stack : String(error)
+}

@@ -1,16 +1,14 @@
 /**
  * Waiting with an end. Never cancels what it waits for: an execution goes on behind whoever has stopped waiting (E1).
  */
-import type { Holder } from '../core/limit.ts'
 import type { Clock } from '../ports.ts'
-import type { Gateway } from './gateway.ts'
 
-export const OUT_OF_PATIENCE = Symbol('out of patience')
+export const TIMED_OUT = Symbol('out of patience')
 
-/** The promise's value, or {@link OUT_OF_PATIENCE} after `ms`. Rejects only as the promise does. */
-export async function within<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof OUT_OF_PATIENCE> {
+/** The promise's value, or {@link TIMED_OUT} after `ms`. Rejects only as the promise does. */
+export async function withTimeout<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof TIMED_OUT> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(Math.max(0, ms), () => { resolve(OUT_OF_PATIENCE) })
+    const cancel = clock.after(Math.max(0, ms), () => { resolve(TIMED_OUT) })
     promise.then(value => {
       cancel()
       resolve(value)
@@ -21,10 +19,10 @@ export async function within<T> (clock: Clock, ms: number, promise: Promise<T>):
   })
 }
 
-/** As {@link within}, and out of patience too when `gone` resolves: nobody is left to be told. */
-export async function withinOrGone<T> (clock: Clock, ms: number, promise: Promise<T>, gone: Promise<void>): Promise<T | typeof OUT_OF_PATIENCE> {
-  const left: Promise<typeof OUT_OF_PATIENCE> = gone.then(() => OUT_OF_PATIENCE)
-  return within(clock, ms, Promise.race([promise, left]))
+/** As {@link withTimeout}, and timed out too when `gone` resolves: nobody is left to be told. */
+export async function withTimeoutOrGone<T> (clock: Clock, ms: number, promise: Promise<T>, gone: Promise<void>): Promise<T | typeof TIMED_OUT> {
+  const left: Promise<typeof TIMED_OUT> = gone.then(() => TIMED_OUT)
+  return withTimeout(clock, ms, Promise.race([promise, left]))
 }
 
 export async function pause (clock: Clock, ms: number): Promise<void> {
@@ -34,15 +32,3 @@ export async function pause (clock: Clock, ms: number): Promise<void> {
 /** Polling for an execution in another process: quick at first, for most end soon; then once a second. */
 export const POLL_FIRST_MS = 250
 export const POLL_LONGEST_MS = 1_000
-
-/** false: as many wait already as may, or as may of this one's. */
-export function enterWait (gateway: Gateway, holder: Holder): boolean {
-  if (gateway.waiting.take(1, holder) !== null) return false
-  gateway.world.meter.waiters(1)
-  return true
-}
-
-export function leaveWait (gateway: Gateway, holder: Holder): void {
-  gateway.waiting.release(1, holder)
-  gateway.world.meter.waiters(-1)
-}

@@ -12,7 +12,7 @@ import { mayContinue } from './connection.ts'
 import { clientCertificateOf } from './peer.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from './problem-reply.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 
 /** That path and no other spelling of it: what an upstream has there is hidden by nothing else. */
 export function asksForKey ({ method = 'GET', url = '/' }: IncomingMessage): boolean {
@@ -47,7 +47,7 @@ async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: 
       forwarded: peers.forwardedOf(raw),
       peer: peers.peerOf(raw),
       connection: raw.socket,
-      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock: gateway.world.clock })
+      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock: gateway.deps.clock })
     })
   } catch (error) {
     log.error({ requestId: request.id, error: error instanceof Error ? error.stack : String(error) }, 'a key could not be issued')

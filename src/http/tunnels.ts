@@ -17,7 +17,7 @@ import { informer } from './informational.ts'
 import { codeOf, passRequest, tellFault } from './passthrough.ts'
 import type { Passed } from './passthrough.ts'
 import { requestIdOf } from './request-id.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 import { patienceOf } from './unread.ts'
 import { endStalled, leaveStalled } from './write.ts'
 
@@ -150,7 +150,7 @@ export class Tunnels {
   }
 
   #join (client: Socket, upstream: Duplex, headers: RawHeaders, head: Buffer): void {
-    const { gateway: { world: { meter } }, limits: { tunnelIdleMs } } = this.#options
+    const { gateway: { deps: { meter } }, limits: { tunnelIdleMs } } = this.#options
     upstream.on('error', ignored)
     if (client.destroyed) {
       upstream.destroy()

@@ -2,6 +2,7 @@
  * A gateway in this process: real listener, real upstream sockets, memory stores (or others that the test brings). For
  * processes that are killed and restarted see process-gateway.ts.
  */
+import { readClocks } from '../../src/gateway/clock-reading.ts'
 import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
@@ -17,10 +18,11 @@ import { inboxDepths } from '../../src/background/inbox-depths.ts'
 import { reconciler } from '../../src/background/reconciler.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { MODES } from '../../src/modes.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
-import type { World } from '../../src/gateway/world.ts'
+import type { Deps } from '../../src/gateway/world.ts'
 import { PeerTrust } from '../../src/http/peer.ts'
-import type { ServerLimits } from '../../src/http/pressure.ts'
+import type { ServerLimits } from '../../src/http/options.ts'
 import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
 import type { Log, Meter, RequestLog } from '../../src/ports.ts'
@@ -107,7 +109,7 @@ export const SERVER_LIMITS: ServerLimits = { connections: 10_000, share: 1, even
 export interface TestGateway {
   readonly url: string
   readonly gateway: Gateway
-  readonly world: World
+  readonly world: Deps
   /** Clients' connections that the gateway's side still holds; of them, tunnels; what passes through. */
   readonly held: () => { readonly connections: number, readonly tunnels: number, readonly passing: number }
   /** The end of a drain: what is open is cut. */
@@ -117,7 +119,7 @@ export interface TestGateway {
 
 export interface TestGatewayOptions {
   readonly routes: readonly Route[]
-  readonly world?: Partial<World>
+  readonly world?: Partial<Deps>
   readonly issuedKeys?: IssuedKeysPolicy
   readonly cors?: CorsPolicy
   readonly trustProxies?: readonly string[]
@@ -136,7 +138,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
-  const world: World = {
+  const world: Deps = {
     records: new MemoryStore({ nowMs, scheme: String(rules) }),
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
@@ -160,7 +162,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
     copyTtlMs: 60_000,
     ...changes
   }
-  const gateway = new Gateway(world, Math.min(...leases))
+  const gateway = new Gateway(world, MODES, Math.min(...leases))
   await gateway.ids.look().catch(() => {})
   gateway.registration.become(routes)
   const passing = new UndiciPassThrough(upstreams, share)
@@ -168,16 +170,16 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), counting(gateway).start(), new Deliverer(gateway).start()] : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
   if (!background) {
-    gateway.sign = async () => {
-      const asked = gateway.readClocks()
+    gateway.generation.sign = async () => {
+      const asked = readClocks(gateway.deps.clock)
       gateway.generation.learn((await world.records.beat(SIGN)).generation, asked)
     }
-    await gateway.sign().catch(() => {})
+    await gateway.generation.sign().catch(() => {})
   }
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
   const close = async (): Promise<void> => {
-    gateway.draining = true
+    gateway.drain.advance('draining')
     gateway.cutOff()
     await eventually(() => bookIsEmpty(gateway), () => `the gateway still holds ${heldBy(gateway)}`)
     await Promise.all(services.map(async service => { await service.stop() }))
@@ -194,7 +196,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
 
 /** From now on whose a request is is told by these; its identity is made as before ({@link switchRules}). */
 export function underRules (gateway: Gateway, rules: Rules): void {
-  Object.defineProperty(gateway, 'rules', { value: rules, configurable: true })
+  Object.defineProperty(gateway.ids, 'rules', { value: rules, configurable: true })
 }
 
 /** The database goes over to other rules under a gateway that runs. */
@@ -208,7 +210,7 @@ export async function switchRules ({ gateway, world }: Pick<TestGateway, 'gatewa
 function heldBy (gateway: Gateway | null): string {
   const { executions = 0, deliveries = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
-    : { executions: gateway.underWay, deliveries: gateway.deliveries.size, waiters: gateway.waiters, callers: gateway.callerPlaces.size, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
+    : { executions: gateway.underWay, deliveries: gateway.drain.deliveries.size, waiters: gateway.limits.waiting.held, callers: gateway.limits.callerSlots.size, bufferedBytes: gateway.limits.buffered.held, unsettledBytes: gateway.limits.unsettled.held }
   return `${executions} executions, ${deliveries} deliveries, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
 }
 
