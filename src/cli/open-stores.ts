@@ -10,6 +10,7 @@ import { openRedis } from '../store/redis/open.ts'
 import { confirmClockIn, readClockIn } from '../store/sqlite/clock.ts'
 import { readSecret } from '../store/sqlite/secret.ts'
 import { openSqlite } from '../store/sqlite/store.ts'
+import type { Options, Terminal } from './command.ts'
 
 export interface OpenStores {
   readonly records: RecordStore
@@ -19,6 +20,14 @@ export interface OpenStores {
   /** How far the gateways have found the store's clock ahead; 0: its time is believed. */
   readonly aheadMs: number
   readonly close: () => Promise<void>
+}
+
+/** What a subcommand works with. */
+export interface CommandContext<Stores = OpenStores> {
+  readonly options: Options
+  readonly config: Config
+  readonly stores: Stores
+  readonly terminal: Terminal
 }
 
 /** A command says itself what went wrong, and counts nothing. */

@@ -1,7 +1,7 @@
 /** Key sources as they are written (`header:NAME`, `json:/pointer`, `template:…`), checked and read into their policies. */
 import { readPointer } from '../core/json-pointer.ts'
+import type { KeyPart, KeySource } from '../core/key-source.ts'
 import { keySourceText } from '../core/key-sources.ts'
-import type { KeyPart, KeySource } from '../core/key-sources.ts'
 import { PRESETS } from '../core/presets.ts'
 import { didYouMean } from './nearest.ts'
 import { printable } from './problem.ts'

@@ -1,7 +1,6 @@
 /** `probe` as it is written, checked against its surroundings and read into its policy. */
 import { readPointer } from '../core/json-pointer.ts'
-import type { HopsPolicy, UpstreamPolicy } from '../core/policy.ts'
-import type { Mark, ProbePolicy, Template, TemplatePart } from '../core/probe.ts'
+import type { HopsPolicy, Mark, ProbePolicy, Template, TemplatePart, UpstreamPolicy } from '../core/policy.ts'
 import { isOurs, plainName } from '../core/fields.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'

@@ -11,7 +11,7 @@ import type { CredentialLine } from './credential-line.ts'
 import { framedDigest } from './digest.ts'
 import { isForwarded, plainName } from './fields.ts'
 import type { CredentialPolicy } from './policy.ts'
-import type { Caller, ScopeResult } from './scope.ts'
+import type { Caller, ScopeResult } from './caller.ts'
 import { shownBy } from './shown.ts'
 import type { Shown } from './shown.ts'
 

@@ -12,7 +12,7 @@ import type { ClientOptions } from './client.ts'
 import { Server } from './server.ts'
 import { Elsewhere, rangesOf, SLOTS, slotOf } from './slots.ts'
 import type { Range } from './slots.ts'
-import type { Way, WayOptions } from './way.ts'
+import type { Topology, TopologyOptions } from './topology.ts'
 import { addressText } from './where.ts'
 import type { Address } from './where.ts'
 
@@ -29,9 +29,9 @@ const NODES_MAX = 1_000
 /** Names to try for a probe: a node with a single slot is met once in 16384. */
 const PROBE_NAMES_MAX = 8 * SLOTS
 
-export class Cluster implements Way {
+export class Cluster implements Topology {
   readonly #seeds: readonly Address[]
-  readonly #options: WayOptions
+  readonly #options: TopologyOptions
   readonly #servers = new Map<string, { readonly server: Server, readonly address: Address, probe: string | null, evicts: boolean }>()
   /** The same, for those who ask with every request. */
   #all: readonly Server[] = []
@@ -52,7 +52,7 @@ export class Cluster implements Way {
   #toldMap = false
   #closed = false
 
-  constructor (seeds: readonly Address[], options: WayOptions) {
+  constructor (seeds: readonly Address[], options: TopologyOptions) {
     this.#seeds = seeds
     this.#options = options
     this.#finder = connectFound(async () => (this.#finderAt = this.#another(this.#finderAt)), this.#clientOptions('onceway-cluster-map'))
