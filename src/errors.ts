@@ -74,6 +74,16 @@ export class StoreNotOpened extends StoreUnavailable {
   }
 }
 
+/** What an error says. Anything may be thrown, so it need not be an Error. */
+export function errorText (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** The same with its stack: for what nobody foresaw, which is a bug of onceway. */
+export function errorStack (error: unknown): string {
+  return error instanceof Error ? error.stack ?? error.message : String(error)
+}
+
 /** Why something of the network failed, in a word or a sentence for people: its code where it has one. An AggregateError (several addresses of one name) has no message. */
 export function causeOf (error: unknown): string {
   const innermost = error instanceof StoreUnavailable && error.cause !== undefined ? error.cause : error

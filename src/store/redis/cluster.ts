@@ -5,6 +5,7 @@
  * there, and is sent on. Nothing else is ever sent again.
  */
 import type { Redis } from 'ioredis'
+import { errorText } from '../../errors.ts'
 import { APART } from './batches.ts'
 import type { Calling, Held, Locking, Write } from './batches.ts'
 import { CONNECTION_NAME, connectFound, connectTo, reconnect, WAKES_NAME } from './client.ts'
@@ -188,7 +189,7 @@ export class Cluster implements Topology {
       const epoch = Number(/cluster_current_epoch:([0-9]+)/.exec(String(info))?.[1] ?? 0)
       if (this.#believes(epoch)) this.#learn(rangesOf(slots, this.#finderAt?.host ?? ''))
     } catch (error) {
-      this.#noMap(error instanceof Error ? error.message : String(error))
+      this.#noMap(errorText(error))
       reconnect(this.#finder)
     } finally {
       this.#looking = false
