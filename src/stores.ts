@@ -18,8 +18,7 @@ import { RouteMarks } from './store/marks.ts'
 import type { DatabaseMarks } from './store/marks.ts'
 import { connectPostgres } from './store/postgres/open.ts'
 import type { PostgresConnection, PostgresRecordStore } from './store/postgres/open.ts'
-import type { RedisLocks } from './store/redis/locks.ts'
-import { openRedis } from './store/redis/open.ts'
+import { RedisLocks } from './store/redis/locks.ts'
 import { readSecret, secretToServe } from './store/sqlite/secret.ts'
 import { openSqlite } from './store/sqlite/store.ts'
 import type { SqliteStore } from './store/sqlite/store.ts'
@@ -209,7 +208,7 @@ export class Stores {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options
-    return openRedis({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+    return new RedisLocks({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
   }
 }
 

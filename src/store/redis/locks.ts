@@ -59,6 +59,7 @@ export class RedisLocks implements LockStore {
   #toldDeaf = false
   #closed = false
 
+  /** Returns at once and connects behind the call; until then `available()` is false. Throws StartError for a URL that is none. */
   constructor (options: RedisOptions) {
     const { prefix, installation, log = SILENT, commandTimeoutMs = COMMAND_MS_MAX, meter } = options
     const tell = () => { meter?.breaker(this.#broken || this.#stranger) }
