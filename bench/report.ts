@@ -59,23 +59,33 @@ ${rows.map(row => `| ${row.join(' | ')} |`).join('\n')}
 `
 }
 
-const WORKS = { pass: 'not guarded', first: 'first request', replay: 'replay' } as const
+/** What the README shows, and what it calls it. */
+const README_ROWS: ReadonlyArray<readonly [contestant: string, work: Work, title: string]> = [
+  ['plain', 'pass', 'a plain proxy (`@fastify/http-proxy`), which guards nothing'],
+  ['onceway', 'first', 'onceway, first request, with Postgres and Redis'],
+  ['onceway', 'replay', 'onceway, replay']
+]
+/** Busy, and not yet a queue. */
+const README_CONCURRENCY = 32
 
-/** Throughput and CPU over the plain proxy, for who reads the README: first requests and replays. */
+/** Three figures to choose by: the plain proxy, a first request and a replay. */
 export function readmeTable (result: BenchResult, file: string): string {
   const concurrencies = result.roundsByConcurrency.map(({ concurrency }) => concurrency)
-  const names = new Set(result.cases.filter(({ work, over, contestant }) => work in WORKS && over !== contestant && !over.endsWith('-slow')).map(({ work, contestant }) => `${work} ${contestant}`))
-  const rows = Array.from(names).sort().map(name => {
-    const [work = '', contestant = ''] = name.split(' ')
-    const cells = concurrencies.map(concurrency => result.cases.find(each => each.contestant === contestant && each.work === work && each.concurrency === concurrency))
-    return `| ${WORKS[work as keyof typeof WORKS]} | ${result.contestants[contestant] ?? contestant} | ${cells.map(found => found === undefined ? '' : `${times(found.ratio.throughput)} / ${times(found.ratio.cpu)}`).join(' | ')} |`
+  const concurrency = concurrencies.find(each => each >= README_CONCURRENCY) ?? concurrencies.at(-1)
+  const rows = README_ROWS.flatMap(([contestant, work, title]) => {
+    const found = result.cases.find(each => each.contestant === contestant && each.work === work && each.concurrency === concurrency)
+    return found === undefined ? [] : [`| ${title} | ${thousands(found.absolute.requestsPerSecond)} | ${(found.absolute.p50Ms ?? 0).toFixed(1)} ms |`]
   })
-  return `Throughput / CPU per request, over a plain \`@fastify/http-proxy\` in the same round (medians), at ${concurrencies.join(', ')} connections;
-${result.date}, ${result.machine.cores} cores, \`${result.command}\`, [all of it](${file}):
+  return `| ${concurrency} connections, one gateway process | requests a second | median latency |
+|---|---|---|
+${rows.join('\n')}
 
-| | | ${concurrencies.map(concurrency => `c=${concurrency}`).join(' | ')} |
-|${'---|'.repeat(concurrencies.length + 2)}
-${rows.join('\n')}`
+${result.date}, ${result.machine.cores} cores shared with load, server and databases, \`${result.command}\` ([full result](${file})).`
+}
+
+/** To the nearest hundred: more digits would be another run's. */
+function thousands (perSecond: number): string {
+  return (perSecond < 1_000 ? Math.round(perSecond) : Math.round(perSecond / 100) * 100).toLocaleString('en-US')
 }
 
 /** What is accepted beside first requests on the same store, and what is delivered. One table for each concurrency. */

@@ -1,6 +1,6 @@
 /**
  * `npm run bench:scaling`: what a number of guarded requests per second takes, from the figures of kept results and from
- * assumptions that are all named here. Prints the tables of docs/guides/scale.md; `-- --write` puts them there.
+ * assumptions that are all named here. Prints the tables of the pages that PAGES names; `-- --write` puts them there.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { CLAIM_CONNECTIONS, SETTLE_CONNECTIONS } from '../src/store/postgres/records.ts'
@@ -12,7 +12,8 @@ import type { Case } from './results.ts'
 /** The kept results that everything here is computed from. A newer run is taken up by its name here and `--write`. */
 export const RESULTS = 'bench/results/2026-11-21.json'
 export const GROWTH = 'bench/results/2026-11-21-growth.json'
-export const PAGE = 'docs/guides/scale.md'
+export const MEASUREMENTS = 'docs/internals/scaling-measurements.md'
+export const PAGES = ['docs/guides/scale.md', MEASUREMENTS] as const
 
 /** The load that costs are taken at: batches of about seven, which is what a busy process makes. */
 const CONCURRENCY = 32
@@ -28,7 +29,7 @@ const RATES = [1_000, 10_000, 100_000, 1_000_000]
 const RETENTIONS = [{ name: '24 h', seconds: DAY }, { name: '7 d', seconds: 7 * DAY }]
 const SHARDS = [1, 2, 4, 8, 16, 64]
 
-/** Nobody has measured these here. Every one of them is said in docs/guides/scale.md. */
+/** Nobody has measured these here. docs/internals/scaling-measurements.md names every one of them. */
 export const ASSUMED = {
   /** Of a core: above it a process with bursts queues. */
   gatewayBusy: 0.6,
@@ -221,10 +222,9 @@ export function costsTable (bench: BenchResult): string {
 export function gatewaysTable (costs: Costs): string {
   const rows = RATES.map(rate => {
     const processes = processesFor(costs, rate)
-    const redis = Math.max(1, Math.ceil(rate / redisRate(costs)))
     return [
       whole(rate), whole(processes), whole(Math.max(ASSUMED.gatewaysMin, Math.ceil(processes / ASSUMED.coresPerGateway))),
-      short(rate * ASSUMED.wireBytes * 8 / 1e9), whole(redis), short(rate * ASSUMED.copiesSeconds * REDIS_COPY_BYTES / 1e9), short(rate * ASSUMED.storeBytes * 8 / 1e9)
+      short(rate * ASSUMED.wireBytes * 8 / 1e9), whole(redisFor(costs, rate)), short(rate * ASSUMED.copiesSeconds * REDIS_COPY_BYTES / 1e9), short(rate * ASSUMED.storeBytes * 8 / 1e9)
     ]
   })
   return table(['requests/s', 'gateway processes', `machines of ${ASSUMED.coresPerGateway} cores`, 'Gbit/s, clients and upstreams', 'Redis servers', 'GB of copies in all', 'Gbit/s, stores'], rows)
@@ -241,6 +241,22 @@ export function primariesTable (costs: Costs): string {
     ]
   }))
   return table(['requests/s', 'kept', '10⁹ records', 'TB', 'GB of primary key', 'kB of WAL a request', 'MB/s of WAL', 'primaries', 'nearest bound of each', 'connections of each'], rows)
+}
+
+/** For an operator: what a rate of first requests takes. */
+export function planTable (costs: Costs): string {
+  const rows = RATES.map(rate => {
+    const [day, week] = RETENTIONS.map(({ seconds }) => {
+      const primaries = primariesFor(costs, rate, seconds)
+      return { primaries, diskBytes: primaryLoad(costs, rate / primaries, seconds).diskBytes * primaries }
+    }) as [{ primaries: number, diskBytes: number }, { primaries: number, diskBytes: number }]
+    return [
+      whole(rate), whole(processesFor(costs, rate)), whole(redisFor(costs, rate)),
+      ...[day, week].flatMap(({ primaries, diskBytes }) => [whole(primaries), short(diskBytes / 1e12)])
+    ]
+  })
+  const [day, week] = RETENTIONS.map(({ name }) => name)
+  return table(['first requests/s', 'gateway processes', 'Redis servers', `primaries, kept ${day}`, 'TB', `primaries, kept ${week}`, 'TB'], rows)
 }
 
 export function endTable (costs: Costs): string {
@@ -263,7 +279,7 @@ export function splitTable (costs: Costs): string {
 /** The figures that people take away. */
 export function inShort (costs: Costs): string {
   const [day, week] = [DAY, 7 * DAY].map(seconds => hundreds(endOfOnePrimary(costs, seconds)))
-  return `One primary ends at about ${day} first requests a second if they are kept for a day, at ${week} if for a week; one Redis at ${hundreds(redisRate(costs))}.`
+  return `One primary carries about ${day} first requests a second if records are kept for a day, and ${week} if for a week. One Redis carries ${hundreds(redisRate(costs))}.`
 }
 
 /** First requests a second that one Redis carries. */
@@ -271,20 +287,29 @@ export function redisRate (costs: Costs): number {
   return ASSUMED.redisBusy * 1e6 / costs.redisMicros
 }
 
-/** By the name of the mark that each stands behind. */
+function redisFor (costs: Costs, rate: number): number {
+  return Math.max(1, Math.ceil(rate / redisRate(costs)))
+}
+
+/** By the name of the mark in a page before which each is put. */
 export function scalingTables (): Readonly<Record<string, string>> {
   const bench = read<BenchResult>(RESULTS)
   const costs = costsOf(bench, read<GrowthResult>(GROWTH))
-  return { short: inShort(costs), costs: costsTable(bench), gateways: gatewaysTable(costs), end: endTable(costs), primaries: primariesTable(costs), split: splitTable(costs) }
+  return { short: inShort(costs), plan: planTable(costs), costs: costsTable(bench), gateways: gatewaysTable(costs), end: endTable(costs), primaries: primariesTable(costs), split: splitTable(costs) }
 }
 
-/** The page with every table in its place. */
+/** A page with its tables as they are computed now. A mark that names no table, and a page without a mark, are mistakes. */
 export function withTables (page: string): string {
-  return Object.entries(scalingTables()).reduce((text, [name, rows]) => {
-    const place = new RegExp(`(<!-- ${name}: made by "npm run bench:scaling" -->\\n)[\\s\\S]*?(<!-- /${name} -->)`)
-    if (!place.test(text)) throw new Error(`${PAGE} has lost the marks between which the table of ${name} goes`)
-    return text.replace(place, (_, begin: string, end: string) => `${begin}${rows}\n${end}`)
-  }, page)
+  const tables = scalingTables()
+  let count = 0
+  const text = page.replace(/(<!-- (\w+): made by "npm run bench:scaling" -->\n)[\s\S]*?(<!-- \/\2 -->)/g, (_, begin: string, name: string, end: string) => {
+    const rows = tables[name]
+    if (rows === undefined) throw new Error(`there is no table ${name}`)
+    count++
+    return `${begin}${rows}\n${end}`
+  })
+  if (count === 0) throw new Error('the page has lost the marks between which its tables go')
+  return text
 }
 
 function table (head: readonly string[], rows: ReadonlyArray<readonly string[]>): string {
@@ -320,8 +345,10 @@ function read<Result> (name: string): Result {
 
 if (import.meta.main) {
   if (process.argv.includes('--write')) {
-    const page = new URL(`../${PAGE}`, import.meta.url)
-    writeFileSync(page, withTables(readFileSync(page, 'utf8')))
+    for (const name of PAGES) {
+      const page = new URL(`../${name}`, import.meta.url)
+      writeFileSync(page, withTables(readFileSync(page, 'utf8')))
+    }
   } else {
     for (const [name, rows] of Object.entries(scalingTables())) console.log(`${name}\n\n${rows}\n`)
   }

@@ -1,4 +1,4 @@
-/** The tables of docs/guides/clients.md, from the matrix that the tests hold, and its lines of code, from the clients that they drive. */
+/** The tables of docs/reference/clients.md, from the matrix that the tests hold, and the code in docs/guides/clients.md, from the clients that they drive. */
 import { readFileSync } from 'node:fs'
 import { BARE, COLUMNS, PLAY, ROWS, verdictOf, WHY_WRONG } from '../test/clients/matrix/table.ts'
 import type { Column, Outcome, Row, Verdict } from '../test/clients/matrix/table.ts'
@@ -6,7 +6,7 @@ import type { Column, Outcome, Row, Verdict } from '../test/clients/matrix/table
 const HOME = new URL('../test/clients/matrix/', import.meta.url)
 const SOURCES = ['sdks.ts', 'libraries.ts', 'drive.py']
 
-/** The page with everything between its marks made anew. */
+/** Either page, with everything between its marks made anew. */
 export function withMatrix (page: string): string {
   return page.replace(/(<!-- (matrix|columns|without|wrong|lines (\S+)) -->\n)[\s\S]*?(<!-- \/ -->)/g, (_all, begin: string, what: string, name: string | undefined, end: string) =>
     `${begin}\n${name === undefined ? (BLOCKS[what] as () => string)() : linesOf(name)}\n\n${end}`)
@@ -15,7 +15,7 @@ export function withMatrix (page: string): string {
 const MARKS: Readonly<Record<Verdict, string>> = { answer: '✓', told: '○', wrong: '✗' }
 
 const BLOCKS: Readonly<Record<string, () => string>> = {
-  matrix: () => table(['client', 'set beside the key', ...COLUMNS.map(column => PLAY[column].title)], ROWS.map(row => [row.title, row.lines === null ? '–' : `[lines](#${row.lines})`, ...COLUMNS.map(column => cellOf(row.cells[column]))])),
+  matrix: () => table(['client', 'set beside the key', ...COLUMNS.map(column => PLAY[column].title)], ROWS.map(row => [row.title, row.lines === null ? '–' : `[lines](../guides/clients.md#${row.lines})`, ...COLUMNS.map(column => cellOf(row.cells[column]))])),
   columns: () => table(['column', 'what happens'], COLUMNS.map(column => [PLAY[column].title, PLAY[column].what])),
   without: () => table(['client', ...BARE.map(column => PLAY[column].title)], ROWS.map(row => [row.title, ...BARE.map(column => bareOf(row, column))])),
   wrong: () => COLUMNS.flatMap(column => {
@@ -28,7 +28,7 @@ function table (head: readonly string[], rows: ReadonlyArray<readonly string[]>)
   return [head, head.map(() => '---'), ...rows].map(cells => `| ${cells.join(' | ')} |`).join('\n')
 }
 
-/** Codes of problems are the column's, and stand above the table. */
+/** The codes of problems are the column's: the page has them above the table. */
 function endingOf (ending: string): string {
   return ending.startsWith('no answer: ') ? `\`${ending.slice('no answer: '.length)}\`` : ending.split(' ')[0] as string
 }

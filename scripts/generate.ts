@@ -15,4 +15,4 @@ writeFileSync(new URL('docs/reference/configuration.md', root), referenceText(re
 writeFileSync(new URL('docs/concepts/guarantees.md', root), withFaultTable(read('docs/concepts/guarantees.md')))
 writeFileSync(new URL('docs/concepts/identity.md', root), withCarriers(read('docs/concepts/identity.md')))
 writeFileSync(new URL('src/core/problem-docs.ts', root), problemDocs(read('docs/reference/http.md')))
-writeFileSync(new URL('docs/guides/clients.md', root), withMatrix(read('docs/guides/clients.md')))
+for (const page of ['docs/guides/clients.md', 'docs/reference/clients.md']) writeFileSync(new URL(page, root), withMatrix(read(page)))

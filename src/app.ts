@@ -21,6 +21,7 @@ import { StoreUnavailable } from './errors.ts'
 import { ArbiterClock } from './gateway/arbiter-clock.ts'
 import { tellRecovered } from './gateway/delivering.ts'
 import { Gateway } from './gateway/gateway.ts'
+import { MODES } from './modes.ts'
 import { pause, within } from './gateway/patience.ts'
 import { inboxRoutes, probedRoutes } from './gateway/world.ts'
 import type { World } from './gateway/world.ts'
@@ -48,7 +49,7 @@ export interface App {
   readonly reload: (load: (() => Config) | null) => void
   /** What a drain waits for, and how long at most. */
   readonly stopping: () => UnderWay & Config['drain']
-  /** Drains (docs/guides/deployment.md) and closes everything. Never rejects. */
+  /** Drains (docs/guides/deploy-in-containers.md) and closes everything. Never rejects. */
   readonly stop: () => Promise<void>
 }
 
@@ -166,21 +167,20 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     log,
     deliveryLog: logs.deliveries,
     instance
-  }, leases.shortestMs)
+  }, MODES, leases.shortestMs)
   gateway.registration.become(config.routes)
   // A standby that does not acknowledge is no reason to stay down: signs of life and claims hear of the scheme too.
   if (stores.opened) await gateway.ids.look().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
   meter.guarded(countedRoutes(config))
-  gateway.noteLapsed(stores.lapsedAtStart)
+  gateway.writes.noteLapsed(stores.lapsedAtStart)
   tellRecovered(gateway.world, stores.recoveredAtStart)
-  const phase = { draining: false }
   const listener = createServer({
     gateway,
     passing,
     log,
     requests: logs.requests,
     meter,
-    closing: () => phase.draining,
+    closing: () => gateway.drain.draining,
     get routes () { return live.routes },
     get issuedKeys () { return live.config.issuedKeys },
     get cors () { return live.config.cors },
@@ -192,7 +192,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   meter.holds('connections', listener.connections)
   meter.holds('tunnels', listener.tunnels)
   meter.holds('passing', () => passing.size)
-  meter.holds('bufferedBytes', () => gateway.buffered.held)
+  meter.holds('bufferedBytes', () => gateway.limits.buffered.held)
   meter.reaches(stores.records.name, () => stores.opened && stores.blocked === null && gateway.contact.standing())
   if (stores.wantsRedis) meter.reaches('redis', () => stores.locks.available())
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
@@ -209,7 +209,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     where: stores.where,
     leases,
     config: () => live.config,
-    readiness: () => readinessOf(gateway, stores, standing, phase.draining),
+    readiness: () => readinessOf(gateway, stores, standing),
     listen: async () => {
       const url = await listen(server, config.listen, 'guarded')
       for (const service of services) service.start()
@@ -227,10 +227,10 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       registrar.soon()
       Object.assign(live, taken)
     },
-    underWay: () => ({ executions: gateway.underWay, deliveries: gateway.deliveries.size }),
+    underWay: () => ({ executions: gateway.underWay, deliveries: gateway.drain.deliveries.size }),
     drain: async () => {
       alive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
-      await drain(live.config, gateway, listener, phase, log)
+      await drain(live.config, gateway, listener, log)
     },
     close: async () => {
       gateway.stop()
@@ -264,24 +264,23 @@ function countedRoutes ({ routes }: Config): CountedRoute[] {
 /** A claim has this long where no database's own limit says otherwise (P6). */
 const CLAIM_WITHIN_MS = 2_000
 
-/** docs/guides/deployment.md: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
-async function drain (config: Config, gateway: Gateway, { server, cut }: GuardedListener, phase: { draining: boolean }, log: { info: (fields: object, message: string) => void }): Promise<void> {
-  if (phase.draining) return
-  phase.draining = true
-  gateway.draining = true
-  log.info({ executions: gateway.underWay, deliveries: gateway.deliveries.size, delayMs: config.drain.delayMs, timeoutMs: config.drain.timeoutMs }, 'draining')
+/** docs/guides/deploy-in-containers.md: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
+async function drain (config: Config, gateway: Gateway, { server, cut }: GuardedListener, log: { info: (fields: object, message: string) => void }): Promise<void> {
+  if (gateway.drain.draining) return
+  gateway.drain.advance('draining')
+  log.info({ executions: gateway.underWay, deliveries: gateway.drain.deliveries.size, delayMs: config.drain.delayMs, timeoutMs: config.drain.timeoutMs }, 'draining')
   await pause(SYSTEM_CLOCK, config.drain.delayMs)
-  gateway.refusing = true
+  gateway.drain.advance('refusing')
   const closed = new Promise<void>(resolve => { server.server.close(() => { resolve() }) })
   const endsAt = performance.now() + config.drain.timeoutMs
   const finished = await gateway.idle(config.drain.timeoutMs)
   if (!finished) {
-    log.info({ executions: gateway.underWay, deliveries: gateway.deliveries.size }, 'drain is over; what still runs is cut off')
+    log.info({ executions: gateway.underWay, deliveries: gateway.drain.deliveries.size }, 'drain is over; what still runs is cut off')
     gateway.cutOff()
     await gateway.idle(CUT_OFF_MS)
   }
   // Connections whose requests wait for an execution elsewhere stay open until they are answered; at the end they are told so.
-  if (!await within(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then(ended => ended === true)) gateway.part()
+  if (!await within(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then(ended => ended === true)) gateway.releaseWaiters()
   await Promise.race([closed, pause(SYSTEM_CLOCK, ANSWERS_MS)])
   cut()
 }
@@ -313,11 +312,11 @@ const CLOSE_MS = 3_000
 /** The last answers are on their way to their clients. */
 const ANSWERS_MS = 500
 
-function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch, draining: boolean): Readiness {
+function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch): Readiness {
   const degraded = []
   if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
   if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
-  const phase = draining ? 'draining' : stores.opened ? 'ready' : 'starting'
+  const phase = gateway.drain.draining ? 'draining' : stores.opened ? 'ready' : 'starting'
   return { phase, degraded, blocked: stores.blocked ?? gateway.ids.blocked, standing: standing.last, ...phase === 'starting' && stores.waiting !== null ? { waiting: stores.waiting } : {} }
 }

@@ -74,19 +74,19 @@ export class StoreNotOpened extends StoreUnavailable {
   }
 }
 
-/** What an error says. Anything may be thrown, so it need not be an Error. */
-export function errorText (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}
-
-/** The same with its stack: for what nobody foresaw, which is a bug of onceway. */
-export function errorStack (error: unknown): string {
-  return error instanceof Error ? error.stack ?? error.message : String(error)
-}
-
 /** Why something of the network failed, in a word or a sentence for people: its code where it has one. An AggregateError (several addresses of one name) has no message. */
 export function causeOf (error: unknown): string {
   const innermost = error instanceof StoreUnavailable && error.cause !== undefined ? error.cause : error
   const { code, message = String(innermost) } = innermost as { readonly code?: unknown, readonly message?: string }
   return typeof code === 'string' && /^E[A-Z_]+$/.test(code) ? code : message
+}
+
+/** The message of whatever was thrown. */
+export function errorText (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** The same with the way it came, for faults of our own. */
+export function errorStack (error: unknown): string | undefined {
+  return error instanceof Error ? error.stack : String(error)
 }

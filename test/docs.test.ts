@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { parse } from 'yaml'
 import { createMetrics } from '../src/telemetry/metrics.ts'
 import { call } from './harness/call.ts'
+import { makeDirectory } from './harness/directory.ts'
+import { eventually } from './harness/eventually.ts'
 import { startProcess } from './harness/process-gateway.ts'
-import { startWitness } from './harness/witness.ts'
+import { CREATED, startWitness } from './harness/witness.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...pagesOf('docs'), ...pagesOf('examples')]
@@ -19,13 +22,43 @@ function pagesOf (folder: string): string[] {
 
 const read = (page: string): string => readFileSync(join(ROOT, page), 'utf8')
 
-test('the curl walk of the README does what its comments say', async t => {
-  const walk = Array.from(read('README.md').matchAll(/```sh\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('# first: executed'))
+/** What the first walk of a page prints against the toy, answer by answer. */
+async function walked (t: TestContext, page: string): Promise<{ readonly stdout: string, readonly answers: string[] }> {
+  const walk = Array.from(read(page).matchAll(/```sh\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('# first: executed'))
   assert.ok(walk !== undefined)
   const gateway = await startProcess(t, { args: ['--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
   const script = walk.replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('curl -', 'curl -sS -')
   const { stdout } = await promisify(execFile)('bash', ['-c', script], { timeout: 30_000 })
-  const [first, replay, mismatch, inFlight] = stdout.split(/(?=HTTP\/1\.1 )/)
+  return { stdout, answers: stdout.split(/(?=HTTP\/1\.1 )/) }
+}
+
+test('the curl walk of the README does what its comments say', async t => {
+  const { answers: [first, retry, ...more] } = await walked(t, 'README.md')
+  assert.deepEqual(more, [])
+  assert.match(first ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
+  assert.match(retry ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotent-Replayed: true/)
+  assert.equal(bodyOf(retry), bodyOf(first))
+})
+
+test('the configuration of the README guards what its comments say', async t => {
+  const witness = await startWitness()
+  t.after(async () => { await witness.close() })
+  const shown = /```yaml\n([\s\S]*?)```/.exec(read('README.md'))?.[1] ?? ''
+  const { url } = await startProcess(t, { config: shown, args: ['--port', '0', '--upstream', witness.url], env: { ONCEWAY_ADMIN_PORT: '0' } })
+  const credential = { Authorization: 'Bearer alice' }
+  const send = async (path: string, headers: Readonly<Record<string, string>>, method = 'POST') => call(url, path, { method, headers, body: 'x' })
+  const [keyless, anonymous] = [await send('/v1/payments', credential), await send('/v1/payments', { 'Idempotency-Key': 'k' })]
+  assert.deepEqual([keyless.status, keyless.json.code, anonymous.status, anonymous.json.code], [400, 'key-missing', 400, 'scope-missing'])
+  const answers = [await send('/v1/payments', { ...credential, 'Idempotency-Key': 'k' }), await send('/v1/payments', { ...credential, 'Idempotency-Key': 'k' }), await send('/v1/payments', { Authorization: 'Bearer bob', 'Idempotency-Key': 'k' })]
+  assert.deepEqual(answers.map(({ status, headers }) => [status, headers['idempotency-status']]), [[201, 'executed'], [201, 'replayed'], [201, 'executed']])
+  const expires = Date.parse(String(answers[0]?.headers['idempotency-expires'])) - Date.now()
+  assert.ok(Math.abs(expires - 24 * 60 * 60 * 1_000) < 60_000, `${expires} ms`)
+  for (const [path, method] of [['/v1/payments', 'PUT'], ['/elsewhere', 'POST']] as const) assert.equal((await send(path, {}, method)).status, 201)
+  assert.deepEqual(witness.seen.map(({ method, target }) => `${method} ${target}`), ['POST /v1/payments', 'POST /v1/payments', 'PUT /v1/payments', 'POST /elsewhere'])
+})
+
+test('the curl walk of docs/guides/protect-an-api.md does what its comments say', async t => {
+  const { stdout, answers: [first, replay, mismatch, inFlight] } = await walked(t, 'docs/guides/protect-an-api.md')
   assert.match(first ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
   assert.match(replay ?? '', /^HTTP\/1\.1 201[\s\S]*Idempotent-Replayed: true/)
   assert.equal(bodyOf(replay), bodyOf(first))
@@ -68,6 +101,114 @@ test('the walk of docs/guides/accept-now-deliver-later.md does what its comments
   assert.match(told ?? '', /^HTTP\/1\.1 200[\s\S]*"state":"(?:waiting|delivering|delivered)"/)
   await witness.reached(2)
   assert.deepEqual(witness.seen.map(({ target }) => target).sort(), ['/hooks', '/reports'])
+})
+
+/** A command of a page, and what the page shows of its output. */
+interface Step { readonly script: string, readonly output: string }
+
+function walkOf (page: string): Step[] {
+  return Array.from(page.matchAll(/```sh\n((?:(?!```)[\s\S])*)```\n```text\n([\s\S]*?)```/g), ([, script = '', output = '']) => ({ script, output }))
+}
+
+/** Every line that the page shows is printed, in this order. */
+function assertShown ({ script, output }: Step, printed: string): void {
+  const lines = plainLines(printed)
+  let at = 0
+  for (const line of plainLines(output)) {
+    const found = lines.indexOf(line, at)
+    assert.ok(found >= 0, `${script}prints no line\n${line}\nbehind line ${at} of\n${lines.join('\n')}`)
+    at = found + 1
+  }
+}
+
+/** Without what differs from run to run: ids, owners, times, directories, names of processes. */
+function plainLines (text: string): string[] {
+  return text.trimEnd().split(/\r?\n/).map(line => line
+    .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
+    .replaceAll(/(?<![\w-])[\w-]{43}(?![\w-])/g, 'ID')
+    .replaceAll(/\b[0-9a-f]{32}\b/g, 'OWNER')
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, 'TIME')
+    .replace(/under [^\s,:]+/, 'under DIRECTORY')
+    .replace(/^(gateway: +).*/, '$1NAME')
+    .trimEnd())
+}
+
+interface Clone {
+  readonly url: string
+  /** In a shell beside the gateway, where `onceway` and `onceway.yaml` are its own. */
+  readonly run: (script: string) => Promise<string>
+  readonly listed: (command: string) => Promise<ReadonlyArray<Readonly<Record<'id' | 'owner' | 'state', string>>>>
+}
+
+async function startClone (t: TestContext, config: string): Promise<Clone> {
+  const { path: cwd, remove } = makeDirectory('clone')
+  t.after(remove)
+  writeFileSync(join(cwd, 'onceway.yaml'), config)
+  const dataDir = join(cwd, 'store')
+  const { url } = await startProcess(t, { config, args: ['--data-dir', dataDir, '--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
+  const onceway = `onceway () { '${process.execPath}' '${join(ROOT, 'src/main.ts')}' "$@"; }`
+  const run = async (script: string): Promise<string> => {
+    const { stdout } = await promisify(execFile)('bash', ['-c', `set -e; ${onceway}; ${script}`], { cwd, env: { ...process.env, ONCEWAY_DATA_DIR: dataDir }, timeout: 30_000 })
+    return stdout
+  }
+  return {
+    url,
+    run,
+    listed: async command => (await run(`${command} --config onceway.yaml --json`)).trimEnd().split('\n').filter(line => line !== '')
+      .map(line => JSON.parse(line) as Record<'id' | 'owner' | 'state', string>)
+  }
+}
+
+test('docs/guides/resolve-an-unknown-outcome.md: its commands list, show, resolve and release, and print what the page shows', async t => {
+  const page = read('docs/guides/resolve-an-unknown-outcome.md')
+  const witness = await startWitness(() => {})
+  t.after(async () => { await witness.close() })
+  const shown = Array.from(page.matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('timeout: 2s')) ?? ''
+  const config = shown.replace('http://127.0.0.1:3000', witness.url).replace('timeout: 2s', 'timeout: 1s')
+  assert.match(config, /timeout: 1s[\s\S]*lease: 3s/)
+  const { url, run, listed } = await startClone(t, config)
+  const send = async (script: string, key = 'order-1'): Promise<string> =>
+    run(script.replace('http://127.0.0.1:8080', url).replace('curl -i', 'curl -sS -i').replace('order-1', key))
+  const walk = walkOf(page)
+  assert.deepEqual(walk.map(({ script }) => /curl|records \w+/.exec(script)?.[0]), ['curl', 'records list', 'records show', 'records resolve', 'curl', 'records release', 'records audit'])
+  const printed = async (script: string): Promise<string> => {
+    if (script.includes('curl')) return send(script)
+    if (!script.includes('ID')) return run(script)
+    const { id = '', owner = '' } = (await listed('onceway records list --state indeterminate')).at(-1) ?? {}
+    const command = script.replace(/\bID\b/, id).replace('OWNER', owner)
+    if (!script.includes('release')) return run(command)
+    // Refused while the first sending may be on its way: a second of the upstream's timeout and three of the lease.
+    let released = ''
+    await eventually(async () => run(command).then((text) => { released = text; return true }, () => false), command, 20_000)
+    return released
+  }
+  for (const [at, step] of walk.entries()) {
+    assertShown(step, await printed(step.script))
+    if (at === 0) await send(step.script, 'order-2')
+  }
+  witness.answer = CREATED
+  assert.match(await send(walk[0]?.script ?? '', 'order-2'), /^HTTP\/1\.1 201[\s\S]*Idempotency-Status: executed/)
+  assert.deepEqual(witness.seen.map(({ headers }) => headers['idempotency-attempt']), ['1', '1', '2'])
+})
+
+test('docs/guides/accept-now-deliver-later.md: its commands list, show and retry messages, and print what the page shows', async t => {
+  const page = read('docs/guides/accept-now-deliver-later.md')
+  const witness = await startWitness((_seen, response) => { response.writeHead(422, { 'Content-Type': 'application/json' }).end('{"error":"no such account"}') })
+  t.after(async () => { await witness.close() })
+  const shown = /```yaml\n([\s\S]*?)```/.exec(page)?.[1] ?? ''
+  assert.match(shown, /maxAttempts: 20/)
+  const { url, run, listed } = await startClone(t, shown.replace('http://127.0.0.1:3000', witness.url).replace('maxAttempts: 20', 'maxAttempts: 2'))
+  for (const [key, account] of [['event-1', 'a'], ['event-2', 'b']] as const) {
+    const { status } = await call(url, '/hooks', { body: `{"account": "${account}"}`, headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' } })
+    assert.equal(status, 202)
+  }
+  const dead = async (): ReturnType<Clone['listed']> => listed('onceway inbox list --state dead')
+  await eventually(async () => (await dead()).length === 2, 'both messages are dead', 30_000)
+  const walk = walkOf(page)
+  assert.deepEqual(walk.map(({ script }) => /inbox \w+(?: --all)?/.exec(script)?.[0]), ['inbox list', 'inbox show', 'inbox retry', 'inbox retry --all'])
+  witness.answer = CREATED
+  for (const step of walk) assertShown(step, await run(step.script.replace(/\bID\b/, (await dead())[0]?.id ?? '')))
+  await eventually(async () => (await listed('onceway inbox list')).every(({ state }) => state === 'delivered'), 'both messages are delivered', 30_000)
 })
 
 function bodyOf (answer: string | undefined): string | undefined {
@@ -124,14 +265,25 @@ test('the configuration that deploy/compose.yaml mounts is one that serve takes'
   assert.match(stdout, /is right/)
 })
 
-test('every alert of docs/guides/deployment.md asks for a series that a gateway with an inbox has', async () => {
+test('every alert of docs/guides/alerts.md asks for a series that a gateway with an inbox has', async () => {
   const metrics = createMetrics({ processMetrics: false })
   metrics.inbox([{ route: 'hooks', waiting: 1, delivering: 1, held: 1, dead: 1, bytes: 1, oldestMs: 1 }])
   for (const result of ['delivered', 'again'] as const) metrics.delivery('hooks', result, 1)
   const series = (await metrics.expose()).text.split('\n').filter(line => !line.startsWith('#'))
-  const block = Array.from(read('docs/guides/deployment.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('alert:')) ?? ''
+  const block = Array.from(read('docs/guides/alerts.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('alert:')) ?? ''
   const { groups } = parse(block) as { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly alert: string, readonly expr: string }> }> }
   const selectors = groups.flatMap(({ rules }) => rules).flatMap(({ expr }) => Array.from(expr.matchAll(/(onceway_\w+)(?:\{([^}]*)\})?/g), ([, name = '', labels = '']) => ({ name, labels: labels.split(',') })))
   assert.ok(selectors.length >= 5)
   assert.deepEqual(selectors.filter(({ name, labels }) => !series.some(line => line.startsWith(`${name}{`) && labels.every(label => line.includes(label)))), [])
+})
+
+test('every alert of deploy/prometheus/alerts.yml stands in docs/guides/alerts.md with its severity, and has a section there', () => {
+  const page = read('docs/guides/alerts.md')
+  const { groups } = parse(read('deploy/prometheus/alerts.yml')) as { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly alert: string, readonly labels: { readonly severity: string } }> }> }
+  const rules = groups.flatMap(({ rules }) => rules)
+  assert.ok(rules.length > 10)
+  const listed = Array.from(page.matchAll(/^\| \[(Onceway\w+)\]\(#(\w+)\) \| (\w+) \|/gm), ([, alert, anchor, severity]) => ({ alert, anchor, severity }))
+  assert.deepEqual(sorted(listed), sorted(rules.map(({ alert, labels: { severity } }) => ({ alert, anchor: alert.toLowerCase(), severity }))))
+  assert.deepEqual(Array.from(page.matchAll(/^### (Onceway\w+)$/gm), ([, alert]) => alert ?? '').sort(), rules.map(({ alert }) => alert).sort())
+  function sorted<Row extends { readonly alert?: string | undefined }> (rows: readonly Row[]): Row[] { return rows.toSorted((a, b) => (a.alert ?? '').localeCompare(b.alert ?? '')) }
 })

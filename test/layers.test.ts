@@ -31,9 +31,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   http: ['bag.ts', 'core', 'errors.ts', 'gateway', 'ports.ts', 'routing'],
   demo: [],
   'banner.ts': ['config', 'core', 'version.ts'],
+  'modes.ts': ['gateway'],
   'stores.ts': ['config', 'core', 'store', 'ports.ts', 'errors.ts'],
   'reload.ts': ['config', 'errors.ts', 'ports.ts'],
-  'app.ts': ['background', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'gateway', 'http', 'identity', 'ports.ts', 'reload.ts', 'routing', 'stores.ts', 'telemetry', 'upstream'],
+  'app.ts': ['background', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'gateway', 'http', 'identity', 'modes.ts', 'ports.ts', 'reload.ts', 'routing', 'stores.ts', 'telemetry', 'upstream'],
   workers: ['app.ts', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'http', 'ports.ts', 'reload.ts', 'telemetry'],
   cli: ['app.ts', 'config', 'core', 'demo', 'errors.ts', 'ports.ts', 'store', 'telemetry', 'version.ts', 'clock.ts', 'http', 'workers'],
   'main.ts': ['cli']

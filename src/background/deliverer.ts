@@ -79,7 +79,7 @@ export class Deliverer {
   }
 
   get #works (): boolean {
-    return !this.#gateway.draining && !this.#gateway.stopped && this.#gateway.world.inboxes.size > 0
+    return !this.#gateway.drain.draining && this.#gateway.world.inboxes.size > 0
   }
 
   #hear (): void {
@@ -128,7 +128,7 @@ export class Deliverer {
   async #take (lease: WorkerLease, orders: readonly Order[]): Promise<boolean> {
     const room = this.#reserve(orders)
     if (room === null) return false
-    const { buffered, world: { inbox } } = this.#gateway
+    const { limits: { buffered }, world: { inbox } } = this.#gateway
     const taken: Delivery[] = []
     try {
       taken.push(...await inbox.take({ routes: orders.map(({ route, places }) => ({ route: route.name, places })), owner: lease.owner, room }))
@@ -152,7 +152,7 @@ export class Deliverer {
 
   /** What is taken is not known before: as much as it may be, or as the buffers have left. null: nothing can be taken. */
   #reserve (orders: readonly Order[]): NonNullable<TakeMessages['room']> | null {
-    const { buffered, deliveries } = this.#gateway
+    const { limits: { buffered }, drain: { deliveries } } = this.#gateway
     const largest = Math.max(0, ...orders.map(({ route }) => route.idempotency.keep.requestBytesMax))
     const most = orders.reduce((sum, { route, places }) => sum + places * route.idempotency.keep.requestBytesMax, 0)
     const bytes = buffered.takeUpTo('requests', most, BUFFERED_SHARE)
@@ -195,7 +195,7 @@ export class Deliverer {
   }
 
   async #deliver (lease: WorkerLease, route: InboxRoute, delivery: Delivery): Promise<void> {
-    const { buffered } = this.#gateway
+    const { buffered } = this.#gateway.limits
     try {
       await deliver(this.#gateway, lease, route, delivery, end => { this.#noteEnd(route, end) })
     } catch (error) {

@@ -4,12 +4,13 @@
  */
 import type { Gateway } from '../gateway/gateway.ts'
 import type { Sign } from '../gateway/arbiter-clock.ts'
+import { readClocks } from '../gateway/clock-reading.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
   const { arbiterClock, generation, registration, ids, world: { clock, log, records, locks } } = gateway
   const sign = async (others: readonly Buffer[]): Promise<Sign> => {
-    const asked = gateway.readClocks()
+    const asked = readClocks(clock)
     const signed = await arbiterClock.beat(records, others)
     generation.learn(signed.beaten.generation, asked)
     registration.beaten(asked)
@@ -17,7 +18,7 @@ export function heartbeat (gateway: Gateway): Service {
     return signed
   }
   let signing: Promise<void> | null = null
-  gateway.sign = async () => {
+  generation.sign = async () => {
     signing ??= sign([]).then(() => {}).finally(() => { signing = null })
     return signing
   }

@@ -40,20 +40,20 @@ async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string,
   const all = [...asking.values()].reduce((sum, count) => sum + count, 0)
   const mine = asking.get(route.name) ?? 0
   const limit = Math.min(ROUTE_MAX - mine, ALL_MAX - all)
-  if (limit <= 0 || gateway.stopped) return
+  if (limit <= 0 || gateway.drain.stopped) return
   const due = await records.takeProbes({ routes: [route.name], withinMs: route.idempotency.probe.timeoutMs + MARGIN_MS, limit })
   if (due.length === 0) return
   asking.set(route.name, mine + due.length)
   const full = due.length === limit
   for (const each of due) {
     void probe(gateway, each).catch((error: unknown) => {
-      if (!gateway.stopped) gateway.world.log.warn({ record: each.token.id.toString('base64url'), error: error instanceof Error ? error.message : String(error) }, 'asking about an unknown outcome failed; it will be asked again')
+      if (!gateway.drain.stopped) gateway.world.log.warn({ record: each.token.id.toString('base64url'), error: error instanceof Error ? error.message : String(error) }, 'asking about an unknown outcome failed; it will be asked again')
     }).finally(() => {
       const left = (asking.get(route.name) ?? 1) - 1
       if (left === 0) asking.delete(route.name)
       else asking.set(route.name, left)
       // Where all places were taken, more may be waiting for this one.
-      if (full && !gateway.stopped) whenOver()
+      if (full && !gateway.drain.stopped) whenOver()
     })
   }
 }

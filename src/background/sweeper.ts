@@ -27,8 +27,8 @@ async function sweep (gateway: Gateway): Promise<boolean> {
   }
   let lapsed = 0
   if (gateway.contact.mayLapse()) {
-    const dead = await records.lapse({ ids: null, running: gateway.runningOwners(), limit: BATCH_MAX, still: () => gateway.contact.mayLapse() })
-    gateway.noteLapsed(dead)
+    const dead = await records.lapse({ ids: null, running: gateway.executions.owners(), limit: BATCH_MAX, still: () => gateway.contact.mayLapse() })
+    gateway.writes.noteLapsed(dead)
     lapsed = dead.length
   }
   let swept = 0

@@ -16,7 +16,7 @@ export const serve: Command = {
   help: `usage: onceway serve [--upstream URL] [--host ADDRESS] [--port N] [--admin-port N] [--data-dir DIR] [--workers N] [--config FILE]
 
 Runs the gateway until SIGTERM or SIGINT; then it drains and exits 0. A second signal ends it at once. SIGHUP reads the
-file again and takes it, if it is right (docs/guides/deployment.md).
+file again and takes it, if it is right (docs/guides/reload.md).
 
   --upstream URL   guard this server: every POST and PATCH that carries an Idempotency-Key (with --config: in the place of
                    the file's one upstream). Without --upstream and --config: a toy payments upstream, to try it out

@@ -21,7 +21,7 @@ export function scopeWarnings (routes: readonly Told[], believes: boolean): stri
   const warnings: readonly Warning[] = [
     {
       found: scope => hangsOnToken(scope) ? ['credential'] : [],
-      sentence: () => 'a caller whose bearer token changes between retries is taken for another caller, and its request is executed again. Where tokens are renewed, configure scope: jwt:sub (docs/guides/deployment.md, Tokens that are renewed).'
+      sentence: () => 'a caller whose bearer token changes between retries is taken for another caller, and its request is executed again. Where tokens are renewed, configure scope: jwt:sub (docs/guides/deploy-in-containers.md, Tokens that are renewed).'
     },
     {
       found: scope => headersIn(scope).filter(mayChange),

@@ -1,6 +1,6 @@
 /**
  * What two gateways can disagree on about one route, as short texts that can be compared and shown: never a secret. Which of
- * these divide a key into two, and which do not, is said here once (docs/guides/deployment.md has it as a table).
+ * these divide a key into two, and which do not, is said here once (docs/guides/reload.md has it as a table).
  */
 import { createHash } from 'node:crypto'
 import { keySourceText } from './key-sources.ts'
@@ -72,7 +72,7 @@ export function divides (aspect: Aspect, one: string, other: string): boolean {
 
 /**
  * While gateways with these two run beside each other, one of them may send again what the other would hold: by its own `unknown`,
- * or because it gives up a claim whose lease is longer than all that it knows (docs/guides/deployment.md).
+ * or because it gives up a claim whose lease is longer than all that it knows (docs/guides/reload.md).
  */
 export function resends (aspect: Aspect, one: Partial<Aspects>, other: Partial<Aspects>): boolean {
   return (aspect === 'unknown' || aspect === 'lease') && (one.unknown === 'retry' || other.unknown === 'retry')

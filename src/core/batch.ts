@@ -14,7 +14,7 @@
  */
 import { DEPTH_MAX, JsonCursor, NoJson, TooDeep } from './json-cursor.ts'
 import { POINTED_BYTES_MAX } from './json-pointer.ts'
-import { headerLines, headerValue } from './lines.ts'
+import { headerLines, headerValue, pairs } from './lines.ts'
 import type { RawHeaders } from './record.ts'
 
 export type BatchFormat = 'cloudevents' | 'eventgrid' | 'records' | 'array'
@@ -169,4 +169,16 @@ const SINGLE: Batch = { kind: 'single' }
 
 function bad (format: BatchFormat, detail: string): Batch {
   return { kind: 'bad', format, detail }
+}
+
+/** True of the whole body, and of none of its items. */
+const OF_THE_WHOLE: ReadonlySet<string> = new Set(['content-digest', 'repr-digest', 'digest', 'content-md5'])
+
+/** Of one item of a batch: the batch's, with the media type of the item. */
+export function itemHeaders (rawHeaders: RawHeaders, contentType: string | null): RawHeaders {
+  return [...pairs(rawHeaders)].flatMap(([name, value]) => {
+    const lower = name.toLowerCase()
+    if (OF_THE_WHOLE.has(lower)) return []
+    return [name, lower === 'content-type' ? contentType ?? value : value]
+  })
 }

@@ -9,7 +9,7 @@ export const PROBLEM_DOCS: Readonly<Record<ProblemCode, ProblemDoc>> = {
   'key-invalid': { api: '400', relay: '400', when: 'malformed, repeated, too long; forged, another caller\'s or expired where issued keys are required', unsent: 'this one, yes', retry: 'no' },
   'key-too-old': { api: '412', relay: '412', when: 'first sent before anything that is still remembered (`repeatability`)', unsent: 'yes', retry: 'no' },
   'scope-missing': { api: '400', relay: '400', when: 'the caller cannot be told apart; the detail says what to send or configure', unsent: 'yes', retry: 'no' },
-  'scope-unavailable': { api: '503', relay: '503', when: 'the keys that verify a token cannot be read (deployment.md)', unsent: 'yes', retry: 'yes, after `Retry-After`' },
+  'scope-unavailable': { api: '503', relay: '503', when: 'the keys that verify a token cannot be read (deploy-in-containers.md)', unsent: 'yes', retry: 'yes, after `Retry-After`' },
   'token-invalid': { api: '401', relay: '401', when: 'the scope has a `jwt:` part, and the bearer token has expired, is not valid yet, is of another issuer, for another audience, or not signed as it should be; `WWW-Authenticate: Bearer error="invalid_token"` says which in its `error_description`. Without a token it is `scope-missing`', unsent: 'this one, yes', retry: 'yes, with a valid token' },
   'signature-invalid': { api: '401', relay: '401', when: '`verify`: the sender\'s signature is missing, wrong or out of time', unsent: 'this one, yes', retry: 'no' },
   'key-reused': { api: '422', relay: '422', when: 'same key, other request (`onMismatch.status`)', unsent: 'this one, yes', retry: 'no' },

@@ -3,9 +3,8 @@
  * inbox; in the place of a sending, under the record's claim, where a client of the route may ask for it. An acceptance is
  * idempotent by its id: whatever was lost on the way, the same request again finds its message.
  */
-import { isAcceptance, messageGroup, messageScope } from '../core/acceptance.ts'
+import { messageGroup, messageScope } from '../core/acceptance.ts'
 import { rulesOf } from '../core/deciding.ts'
-import { sameRequest } from '../core/fingerprint.ts'
 import { guardedRequestHeaders } from '../core/headers.ts'
 import { lookInto } from '../core/json-pointer.ts'
 import type { Value } from '../core/key-source.ts'
@@ -16,22 +15,30 @@ import type { InboxPolicy } from '../core/policy.ts'
 import { withoutAsync } from '../core/prefer.ts'
 import type { Fingerprint } from '../core/record.ts'
 import { verifierOf } from '../core/signature.ts'
-import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
+import { errorText, StoreOverloaded, StoreUnavailable } from '../errors.ts'
 import type { AcceptResult, UpstreamResult } from '../ports.ts'
-import type { Execution, Visit } from './execution.ts'
-import type { Gateway } from './gateway.ts'
+import { compareMessage } from './comparison.ts'
+import type { Execution, Part, Visit } from './execution.ts'
 import { IdentityMoved } from './ids.ts'
 import { sizeOf } from './inbox-depths.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome, Rejected } from './outcome.ts'
+import { INBOX_UNREACHED } from './modes.ts'
+import type { InboxMode, ModeParts, Taken } from './modes.ts'
+import { accepted, asAccepted } from './outcomes.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
-import { NONE_ACCEPTED } from './splitting.ts'
+import { NONE_ACCEPTED, partOf, splitRequest } from './splitting.ts'
 
-/** One event of a request: all of it, or (`batch: split`) one of several. */
-export interface Part extends Pick<Visit, 'id' | 'name' | 'identified' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
-  readonly claim: Pick<Visit['claim'], 'fingerprint' | 'scheme' | 'earlierId'>
-  /** Its place in the batch; none: it is all of the request. */
-  readonly item?: number
+export function inboxMode (gateway: ModeParts): InboxMode {
+  return {
+    split: splitRequest,
+    partOf,
+    accept: async (visit, parts) => accept(gateway, visit, parts),
+    acceptClaimed: async (execution, maySend) => acceptClaimed(gateway, execution, maySend),
+    orderRefusal: visit => orderRefusal(visit),
+    fullRefusal: visit => isFull(gateway, visit) ? INBOX_FULL : null,
+    answerOf: async (visit, outcome) => answerOf(gateway, visit, outcome)
+  }
 }
 
 interface Made { readonly part: Part, readonly message: NewMessage }
@@ -42,8 +49,8 @@ interface Made { readonly part: Part, readonly message: NewMessage }
  * All of `parts`, or none of them. null: it was executed, or is being so, while the route had another mode (or at a gateway where
  * it has): its record says what there is, and what is free is accepted under a claim.
  */
-export async function accept (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome | null> {
-  const refusal = doorRefusal(visit, parts)
+async function accept (gateway: ModeParts, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome | null> {
+  const refusal = orderRefusal(visit, parts)
   if (refusal !== null) return refusal
   const made = parts.map(part => ({ part, message: messageOf(visit, part) }))
   const startedAtMs = gateway.world.clock.monotonicMs()
@@ -62,7 +69,7 @@ export async function accept (gateway: Gateway, visit: Visit, parts: readonly Pa
 }
 
 /** Who is full takes nothing new; what it has taken it has. null: something of it is new. */
-async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly Part[]): Promise<Outcome | null> {
+async function acceptedBefore (gateway: ModeParts, visit: Visit, parts: readonly Part[]): Promise<Outcome | null> {
   const found = await Promise.all(parts.map(async part => gateway.world.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
     if (message === null) return null
@@ -73,7 +80,7 @@ async function acceptedBefore (gateway: Gateway, visit: Visit, parts: readonly P
 }
 
 /** Not any other of the gateway's limits: who looks for the cause looks at the consumer. */
-export const INBOX_FULL = rejected('overloaded', 'The inbox of this route is full: more waits for its consumer than it may hold. Nothing was accepted; retry with the same key.')
+const INBOX_FULL = rejected('overloaded', 'The inbox of this route is full: more waits for its consumer than it may hold. Nothing was accepted; retry with the same key.')
 
 /** What is more than the inbox ever holds does not come in by being sent again. */
 function noRoom (visit: Visit, parts: readonly Part[]): Rejected {
@@ -84,7 +91,7 @@ function noRoom (visit: Visit, parts: readonly Part[]): Rejected {
   return rejected('request-too-large', `The request holds ${holds}, and the inbox of this route has room for ${most} when it is empty. Send fewer at once. Nothing was accepted.`)
 }
 
-async function acceptAll (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<Outcome | null> {
+async function acceptAll (gateway: ModeParts, visit: Visit, made: readonly Made[]): Promise<Outcome | null> {
   let isNew = false
   for (let open = made; open.length > 0;) {
     const results = await write(gateway, visit, open)
@@ -123,19 +130,15 @@ function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprin
   return result?.kind === 'seen' && (result.message.fingerprint.alg !== alg || !result.message.fingerprint.value.equals(value))
 }
 
-function accepted (visit: Visit, parts: readonly Part[], isNew: boolean): Outcome {
-  return { kind: 'accepted', names: parts.map(({ name }) => name), split: parts.some(({ item }) => item !== undefined), isNew, preferred: visit.preferred }
-}
-
 /** The statement goes on behind whoever has stopped waiting for it, and the body is held until it ends. */
-async function write (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<AcceptResult[] | typeof OUT_OF_PATIENCE> {
+async function write (gateway: ModeParts, visit: Visit, made: readonly Made[]): Promise<AcceptResult[] | typeof OUT_OF_PATIENCE> {
   const { clock, claimWithinMs } = gateway.world
   visit.holding.share()
   const writing = written(gateway, visit, made).finally(() => { visit.holding.release() })
   return within(clock, claimWithinMs, writing)
 }
 
-async function written (gateway: Gateway, visit: Visit, made: readonly Made[]): Promise<AcceptResult[]> {
+async function written (gateway: ModeParts, visit: Visit, made: readonly Made[]): Promise<AcceptResult[]> {
   const { depths, world: { inbox } } = gateway
   const [first] = made
   const size = sizeOf(made.map(({ part }) => part))
@@ -151,7 +154,7 @@ async function written (gateway: Gateway, visit: Visit, made: readonly Made[]): 
 
 const NOT_ACCEPTED: ReadonlySet<AcceptResult['kind'] | undefined> = new Set(['recorded', 'contended', 'moved'])
 
-function noteAccepted (gateway: Gateway, visit: Visit, made: readonly Made[], results: readonly AcceptResult[]): void {
+function noteAccepted (gateway: ModeParts, visit: Visit, made: readonly Made[], results: readonly AcceptResult[]): void {
   const none = made.some(({ message }, index) => NOT_ACCEPTED.has(results[index]?.kind) || isForeign(results[index], message.fingerprint))
   if (none) return
   const accepted = made.filter((_, index) => results[index]?.kind === 'accepted')
@@ -159,14 +162,14 @@ function noteAccepted (gateway: Gateway, visit: Visit, made: readonly Made[], re
   for (const { message } of accepted) note(gateway, visit, message)
 }
 
-function note (gateway: Gateway, visit: Visit, { request }: NewMessage): void {
+function note (gateway: ModeParts, visit: Visit, { request }: NewMessage): void {
   gateway.depths.accepted(visit.route.name, request.body.length)
   gateway.onMessage()
 }
 
-function failed (gateway: Gateway, visit: Visit, error: unknown): Outcome {
+function failed (gateway: ModeParts, visit: Visit, error: unknown): Outcome {
   const inDoubt = mayHaveCome(error)
-  gateway.world.log.warn({ record: visit.name, route: visit.route.name, error: error instanceof Error ? error.message : String(error), inDoubt }, 'a message was not accepted, or nobody knows')
+  gateway.world.log.warn({ record: visit.name, route: visit.route.name, error: errorText(error), inDoubt }, 'a message was not accepted, or nobody knows')
   return error instanceof StoreOverloaded ? rejected('overloaded') : { kind: 'unavailable', inDoubt }
 }
 
@@ -176,14 +179,6 @@ function mayHaveCome (error: unknown): boolean {
 
 // ---------------------------------------------------------------- async: allowed
 
-export type Taken =
-  | { readonly kind: 'accepted', readonly isNew: boolean }
-  /** Another request's message stands under this key. */
-  | { readonly kind: 'taken-by-another' }
-
-/** Nothing was written, and nothing was sent. */
-export const INBOX_UNREACHED = 'INBOX'
-
 /** Between two tries of an acceptance that may have been made. */
 const RETRY_FIRST_MS = 100
 const RETRY_LONGEST_MS = 2_000
@@ -192,7 +187,7 @@ const RETRY_LONGEST_MS = 2_000
  * With the claim won, the inbox is looked at, whichever way this request goes: a message may stand there though its record
  * has ended, lapsed or been released. null: it is sent. `maySend`: the lease is believed.
  */
-export async function acceptClaimed (gateway: Gateway, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken | null> {
+async function acceptClaimed (gateway: ModeParts, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken | null> {
   const { visit } = execution
   if (visit.deferred) return acceptInPlace(gateway, execution, maySend)
   try {
@@ -208,7 +203,7 @@ export async function acceptClaimed (gateway: Gateway, execution: Execution, may
  * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox. When it has ended, the
  * store is asked once more: it takes nothing under a claim that is over, and the record is to say what the inbox says.
  */
-async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
+async function acceptInPlace (gateway: ModeParts, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
   const { visit } = execution
   const { clock, claimWithinMs, inbox } = gateway.world
   const message = { ...messageOf(visit, visit), underClaim: { owner: execution.owner, attempt: execution.attempt } }
@@ -229,8 +224,8 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
         if (!inDoubt) return unreached(gateway, visit, error)
       }
       execution.ending.resolve({ kind: 'unavailable', inDoubt: true })
-      if (!isLast) await gateway.pause(pauseMs)
-      if (isLast || gateway.stopped) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
+      if (!isLast) await gateway.drain.pause(pauseMs)
+      if (isLast || gateway.drain.stopped) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
     }
   } finally {
     cancelTimer()
@@ -240,11 +235,11 @@ async function acceptInPlace (gateway: Gateway, execution: Execution, maySend: (
 function taken (visit: Visit, result: AcceptResult): Taken {
   if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
   if (result.kind !== 'seen') throw new Error(`an acceptance under a claim that was told: ${result.kind}`)
-  return judge(visit, visit, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
+  return compareMessage(visit, visit, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
 }
 
-function unreached (gateway: Gateway, visit: Visit, error: unknown): UpstreamResult {
-  gateway.world.log.warn({ record: visit.name, route: visit.route.name, error: error instanceof Error ? error.message : String(error) }, 'the inbox does not answer; nothing was sent')
+function unreached (gateway: ModeParts, visit: Visit, error: unknown): UpstreamResult {
+  gateway.world.log.warn({ record: visit.name, route: visit.route.name, error: errorText(error) }, 'the inbox does not answer; nothing was sent')
   return { kind: 'unsent', code: INBOX_UNREACHED }
 }
 
@@ -252,11 +247,11 @@ function unreached (gateway: Gateway, visit: Visit, error: unknown): UpstreamRes
  * What the record says, in the inbox's words. Where the record does not say that there is a message (its gateway died
  * between the message and the record's settle), the inbox is asked before anybody is told "in flight" or "not known".
  */
-export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outcome): Promise<Outcome> {
+async function answerOf (gateway: ModeParts, visit: Visit, outcome: Outcome): Promise<Outcome> {
   switch (outcome.kind) {
     case 'accepted': return { ...outcome, preferred: visit.preferred }
     case 'executed':
-    case 'replayed': return toldAsAccepted(visit, outcome)
+    case 'replayed': return asAccepted(visit, outcome)
     case 'in-flight':
     case 'mismatch':
     case 'not-kept':
@@ -267,21 +262,15 @@ export async function toldByInbox (gateway: Gateway, visit: Visit, outcome: Outc
   }
 }
 
-/** A record that was settled by an acceptance says so, on a route without an inbox too. */
-export function toldAsAccepted (visit: Visit, outcome: Outcome): Outcome {
-  const answered = outcome.kind === 'executed' || outcome.kind === 'replayed'
-  return answered && isAcceptance(outcome.answer, visit.name) ? accepted(visit, [visit], false) : outcome
-}
-
-async function acceptedOr (gateway: Gateway, visit: Visit, outcome: Outcome): Promise<Outcome> {
+async function acceptedOr (gateway: ModeParts, visit: Visit, outcome: Outcome): Promise<Outcome> {
   const message = await gateway.world.inbox.look(visit.id).catch(() => null)
-  return message !== null && judge(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome
+  return message !== null && compareMessage(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome
 }
 
 // ---------------------------------------------------------------- the message
 
 /** Before anything is written: in which order it stands. null: it may come in. */
-export function doorRefusal (visit: Visit, parts: readonly Part[] = [visit]): Rejected | null {
+function orderRefusal (visit: Visit, parts: readonly Part[] = [visit]): Rejected | null {
   for (const part of parts) {
     const order = orderValue(visit, part)
     if (order.kind !== 'unfit') continue
@@ -291,19 +280,13 @@ export function doorRefusal (visit: Visit, parts: readonly Part[] = [visit]): Re
   return null
 }
 
-export function isFull (gateway: Gateway, visit: Visit, parts: readonly Part[] = [visit]): boolean {
+function isFull (gateway: ModeParts, visit: Visit, parts: readonly Part[] = [visit]): boolean {
   return gateway.depths.full(visit.route.name, inboxOf(visit), sizeOf(parts))
-}
-
-/** Mismatch is what the route says it is: with `replay` any request is answered by what there is. */
-export function judge (visit: Visit, part: Part, message: MessageDetail): 'same' | 'different' | 'unknown' {
-  const comparison = sameRequest(part.asked, part.claim.fingerprint, message.fingerprint)
-  return comparison === 'different' && visit.route.idempotency.onMismatch.action === 'replay' ? 'same' : comparison
 }
 
 /** Another request's message stands under this part's key. Of several, the one who sent them is told which. */
 function clashOf (visit: Visit, part: Part, message: MessageDetail): Outcome | null {
-  const judged = judge(visit, part, message)
+  const judged = compareMessage(visit, part, message)
   if (judged === 'same') return null
   if (judged === 'unknown') return { kind: 'unknown', timedOut: false }
   return part.item === undefined ? { kind: 'mismatch' } : { kind: 'mismatch', detail: `Item ${part.item} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}` }

@@ -6,59 +6,40 @@
 import { fingerprintOf } from '../core/fingerprint.ts'
 import type { Asked } from '../core/fingerprint.ts'
 import { headerValue } from '../core/headers.ts'
-import type { Forwarded } from '../core/headers.ts'
 import { lookInto } from '../core/json-pointer.ts'
 import { KEY_RANDOM_BYTES } from '../core/issued-keys.ts'
-import type { Keyed, KeySource, SourcedKey } from '../core/key-source.ts'
+import type { KeySource } from '../core/key-source.ts'
 import { findKey, keySourceText, noKeyDetail } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
 import { prefersAsync } from '../core/prefer.ts'
 import { renderQuestion } from '../core/probe.ts'
-import { PROBLEMS } from '../core/problems.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
-import type { RawHeaders } from '../core/record.ts'
-import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
-import type { Part } from './accepting.ts'
 import { authorised } from './authorising.ts'
 import { callerScope } from './caller.ts'
-import type { Steps, Visit } from './execution.ts'
-import type { Gateway } from './gateway.ts'
+import type { CallerParts } from './caller.ts'
+import type { Drain } from './drain.ts'
+import type { Part, Visit } from './execution.ts'
+import { keyRefusal, takesKeyless } from './head-key.ts'
 import { Holding } from './holding.ts'
 import { keyHashOf } from './ids.ts'
 import type { Identified, ScopeUnder } from './ids.ts'
+import type { Limits } from './limits.ts'
+import { ONE } from './modes.ts'
+import type { InboxMode, SplitMessage } from './modes.ts'
 import { notIssued } from './only-issued.ts'
 import { passOn } from './passing.ts'
 import { BodyRoom, holderOf } from './shares.ts'
 import { rejected } from './outcome.ts'
-import type { Outcome, Rejected } from './outcome.ts'
-import { ONE, partOf, splitRequest } from './splitting.ts'
-import type { SplitMessage } from './splitting.ts'
+import type { Outcome } from './outcome.ts'
+import { bodyRefusal } from './request.ts'
+import type { BodyResult, GuardedRequest } from './request.ts'
 
-export type BodyResult =
-  | { readonly kind: 'body', readonly body: Buffer }
-  | { readonly kind: 'too-large' | 'too-slow' | 'no-room' | 'gone' }
-
-/** A request on a guarded route, as the HTTP side hands it over: head read, body not yet. */
-export interface GuardedRequest {
-  readonly route: GuardedRoute
-  readonly method: string
-  readonly target: string
-  readonly rawHeaders: RawHeaders
-  /** SHA-256 of the client certificate that the connection itself showed, as text; null: none. */
-  readonly clientCertificate: string | null
-  /** What it came on, the same object for as long as that stands. Absent: nothing is remembered of it. */
-  readonly connection?: object
-  readonly forwarded: Forwarded
-  /** In whose share it counts (core/limit.ts); null: in nobody's. */
-  readonly peer: string | null
-  /** What an informational answer of the upstream is told to. */
-  readonly informed: (status: number, headers: RawHeaders) => void
-  readonly requestId: string
-  readonly steps: Steps
-  /** Reads it whole. Every byte is taken from its room before it is held. Whoever gave the room gives it back, whatever came. */
-  readonly readBody: (bytesMax: number, room: BodyRoom) => Promise<BodyResult>
-  /** Resolves when nobody waits for this request's answer any more. Asked by waiters only; an execution does not care (E1). */
-  readonly gone: () => Promise<void>
+export interface AdmitParts extends CallerParts {
+  readonly drain: Drain
+  readonly limits: Limits
+  readonly inbox: InboxMode
+  /** It runs here, or has run here a moment ago. */
+  readonly knows: (name: string) => boolean
 }
 
 /** `parts`: of a request that holds several events, which are one message each. */
@@ -72,34 +53,22 @@ export interface Admitted {
 
 export type Admission = Admitted | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
 
-/** What a key is looked for in. */
-export function keyedBy (gateway: Gateway, { rawHeaders, target, route }: GuardedRequest): Keyed {
-  return { rawHeaders, target, match: route.match, nowMs: gateway.world.clock.wallMs }
-}
+/** A key, or that there is none in the head. */
+type Sought = Exclude<GuardedRequest['key'], { kind: 'refused' }>
 
-/** What the head says: the key, that the body must be asked, or that there is none and none is wanted. */
-type Sought = Extract<FoundKey, { kind: 'key' | 'body' }> | typeof KEYLESS
-
-export const KEYLESS = { kind: 'keyless' } as const
-
-/** An inbox takes what has no identity too: every delivery of its sender, and every wish of a client, is a message of its own. */
-export function takesKeyless ({ key, inbox, inboxFor }: IdempotencyPolicy, rawHeaders: RawHeaders): boolean {
-  return inbox !== null && !key.required && (inboxFor === 'all' || prefersAsync(rawHeaders))
-}
-
-export async function admit (gateway: Gateway, request: GuardedRequest, key: Sought): Promise<Admission> {
+export async function admit (gateway: AdmitParts, request: GuardedRequest, key: Sought): Promise<Admission> {
   const { route } = request
-  if (gateway.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
+  if (gateway.drain.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
   const scope = await callerScope(gateway, request, route.idempotency, route.name, route.upstream.host)
   if (scope.kind === 'refused') return scope
   if (gateway.ids.blocked !== null) return refused({ kind: 'unavailable' })
   const foreign = key.kind === 'keyless' ? null : notIssued(gateway, request, key, scope)
   if (foreign !== null) return refused(foreign)
-  const leave = gateway.callerPlaces.take(scope.caller, gateway.world.limits.inFlightPerScope)
+  const leave = gateway.limits.takeCallerPlace(scope.caller)
   if (leave === null) return refused(rejected('too-many-in-flight'))
   const holder = holderOf(scope.caller, request.peer)
   request.steps.holder = holder
-  const room = new BodyRoom(gateway, holder, request.route.idempotency.keep.requestBytesMax)
+  const room = new BodyRoom(gateway.limits, holder, request.route.idempotency.keep.requestBytesMax)
   let admission: Admission | null = null
   try {
     admission = await admitCaller(gateway, request, key, { scopeUnder: rules => scope.under(rules)?.scope ?? null, room, leave })
@@ -113,7 +82,7 @@ export async function admit (gateway: Gateway, request: GuardedRequest, key: Sou
   }
 }
 
-async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Sought, whose: Whose): Promise<Admission> {
+async function admitCaller (gateway: AdmitParts, request: GuardedRequest, key: Sought, whose: Whose): Promise<Admission> {
   const { route, steps } = request
   const startedAt = gateway.world.clock.monotonicMs()
   const read = await request.readBody(route.idempotency.keep.requestBytesMax, whose.room)
@@ -121,10 +90,10 @@ async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Soug
   const arrivedAtMs = gateway.world.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
-  const split = key.kind === 'body' ? splitRequest(request, read.body, gateway.world.clock.wallMs, gateway.rules) : ONE
+  const split = key.kind === 'body' ? gateway.inbox.split(request, read.body, gateway.world.clock.wallMs, gateway.ids.rules) : ONE
   if (split.kind === 'refused') return refused(split.outcome)
   if (split.kind === 'several') return (await unauthorised(gateway, request, read)) ?? severalOf(gateway, request, split.messages, { ...whose, read, arrivedAtMs })
-  const sought = key.kind === 'body' ? findKey(route.idempotency.key, keyedBy(gateway, request), read.body) : key
+  const sought = key.kind === 'body' ? findKey(route.idempotency.key, { rawHeaders: request.rawHeaders, target: request.target, match: route.match, nowMs: gateway.world.clock.wallMs }, read.body) : key
   const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency, request.rawHeaders))
   const found = keyless ? keyOfOnce(gateway, route.name) : sought
   if (found.kind === 'passes') return passed(gateway, request, found, { ...whose, body: read.body })
@@ -136,11 +105,11 @@ async function admitCaller (gateway: Gateway, request: GuardedRequest, key: Soug
 }
 
 /** Sure of its identity as far as this process has heard; the store knows better. */
-function admitted (gateway: Gateway, request: GuardedRequest, read: Read, messages: readonly SplitMessage[] | null): Admission {
+function admitted (gateway: AdmitParts, request: GuardedRequest, read: Read, messages: readonly SplitMessage[] | null): Admission {
   const { route } = request
   const holding = new Holding(read.room, read.leave)
   const { scopeUnder } = read
-  const knows = (name: string): boolean => gateway.knows(name)
+  const { knows } = gateway
   const visit = (identified: Identified): Visit => visitOf(gateway, request, read, identified, holding)
   const first = gateway.ids.identify(route, scopeUnder, read.found.key, knows)
   if (first === null) return refused({ kind: 'unavailable' })
@@ -148,38 +117,38 @@ function admitted (gateway: Gateway, request: GuardedRequest, read: Read, messag
   return {
     kind: 'visit',
     visit: made,
-    parts: messages?.map(message => partOf(made, message, gateway.ids.identify(route, scopeUnder, message.key, knows) ?? first)) ?? null,
+    parts: messages?.map(message => gateway.inbox.partOf(made, message, gateway.ids.identify(route, scopeUnder, message.key, knows) ?? first)) ?? null,
     again: async () => {
       await gateway.ids.look()
       const identified = await gateway.ids.identifyAnew(route, scopeUnder, read.found.key)
       if (identified === null) return null
       const anew = visit(identified)
-      const parts = messages === null ? null : await Promise.all(messages.map(async message => partOf(anew, message, await gateway.ids.identifyAnew(route, scopeUnder, message.key) ?? identified)))
+      const parts = messages === null ? null : await Promise.all(messages.map(async message => gateway.inbox.partOf(anew, message, await gateway.ids.identifyAnew(route, scopeUnder, message.key) ?? identified)))
       return { visit: anew, parts }
     }
   }
 }
 
 /** null: it goes on. */
-async function unauthorised (gateway: Gateway, request: GuardedRequest, { body }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission | null> {
+async function unauthorised (gateway: AdmitParts, request: GuardedRequest, { body }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission | null> {
   const refusal = await authorised(gateway, request, body)
   return refusal === null ? null : refused(refusal)
 }
 
 /** Named after its first event; its body is held once as it came, and once more in parts. */
-function severalOf (gateway: Gateway, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], read: Omit<Read, 'found'>): Admission {
+function severalOf (gateway: AdmitParts, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], read: Omit<Read, 'found'>): Admission {
   const [{ key, source }] = messages
   if (!read.room.take(read.read.body.length)) return refused(read.room.refused())
   const found = { kind: 'key', key, ...(source !== null && { source }) } as const
   return admitted(gateway, request, { ...read, found }, messages)
 }
 
-function keyOfOnce (gateway: Gateway, route: string): Extract<FoundKey, { kind: 'key' }> {
+function keyOfOnce (gateway: AdmitParts, route: string): Extract<FoundKey, { kind: 'key' }> {
   gateway.world.meter.keyless(route)
   return { kind: 'key', key: `keyless:${gateway.world.random.bytes(KEY_RANDOM_BYTES).toString('base64url')}` }
 }
 
-async function passed (gateway: Gateway, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, room }: { readonly body: Buffer, readonly room: BodyRoom }): Promise<Admission> {
+async function passed (gateway: AdmitParts, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, room }: { readonly body: Buffer, readonly room: BodyRoom }): Promise<Admission> {
   gateway.world.meter.passed(request.route.name, preset, why)
   request.steps.keyFrom = preset
   return { kind: 'passed', outcome: await passOn(gateway, request, body, room.holder) }
@@ -197,16 +166,6 @@ function unreadOf (body: Buffer): string {
   return 'kind' in found ? ` The body ${found.why}.` : ''
 }
 
-/** A key that cannot be had, or not be used. */
-export function keyRefusal (sources: readonly KeySource[], found: Exclude<SourcedKey, { kind: 'key' }>): Outcome {
-  switch (found.kind) {
-    case 'absent': return rejected('key-missing', `${noKeyDetail(sources, found)} ${PROBLEMS['key-missing'].detail}`)
-    case 'missing': return rejected('key-missing', noKeyDetail(sources, found))
-    case 'invalid': return rejected('key-invalid', found.detail)
-    case 'too-old': return rejected('key-too-old', found.detail)
-  }
-}
-
 interface Whose {
   readonly scopeUnder: ScopeUnder
   /** Where its body is held. */
@@ -221,7 +180,7 @@ interface Read extends Whose {
   readonly arrivedAtMs: number
 }
 
-function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, source }, read: { body }, arrivedAtMs }: Read, identified: Identified, holding: Holding): Visit {
+function visitOf (gateway: AdmitParts, request: GuardedRequest, { found: { key, source }, read: { body }, arrivedAtMs }: Read, identified: Identified, holding: Holding): Visit {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
   const asked: Asked = { method: request.method, target: request.target, rawHeaders, body }
@@ -271,15 +230,6 @@ function visitOf (gateway: Gateway, request: GuardedRequest, { found: { key, sou
 }
 
 // ---------------------------------------------------------------- small things
-
-export function bodyRefusal (kind: Exclude<BodyResult['kind'], 'body'>, room: BodyRoom): Rejected {
-  switch (kind) {
-    case 'too-large': return { kind: 'rejected', code: 'request-too-large', close: true }
-    case 'too-slow': return { kind: 'rejected', code: 'request-timeout', close: true }
-    case 'no-room': return room.refused()
-    case 'gone': return { kind: 'rejected', code: 'bad-request', detail: 'The request ended before its body was complete.', close: true }
-  }
-}
 
 function pathOf (target: string): string {
   const query = target.indexOf('?')

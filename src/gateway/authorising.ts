@@ -7,13 +7,13 @@ import type { IdempotencyPolicy } from '../core/policy.ts'
 import { prefersAsync } from '../core/prefer.ts'
 import type { RawHeaders } from '../core/record.ts'
 import { verifierOf, verifySignature } from '../core/signature.ts'
-import type { GuardedRequest } from './admission.ts'
-import type { Gateway } from './gateway.ts'
+import type { GuardedRequest } from './request.ts'
+import type { World } from './world.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
 /** null: he may. Never rejects, since the body is held meanwhile: who cannot be asked is a refusal as well. */
-export async function authorised (gateway: Gateway, { route, rawHeaders }: GuardedRequest, body: Buffer): Promise<Rejected | null> {
+export async function authorised (gateway: { readonly world: World }, { route, rawHeaders }: GuardedRequest, body: Buffer): Promise<Rejected | null> {
   const verify = verifierOf(route.idempotency)
   if (verify === null) return null
   const verified = verifySignature(verify, rawHeaders, body, gateway.world.clock.wallMs())

@@ -5,29 +5,41 @@
  * client is there, has left, or was told something has no part in it.
  */
 import type { Settlement, UnknownReason } from '../core/record.ts'
+import { errorText } from '../errors.ts'
 import type { StreamedResult } from '../ports.ts'
 import type { Execution } from './execution.ts'
-import type { Gateway } from './gateway.ts'
-import { noteIndeterminate, RETRY_FIRST_MS, RETRY_LONGEST_MS } from './settling.ts'
-import type { Told } from './settling.ts'
+import type { Drain } from './drain.ts'
+import { noteIndeterminate, RETRY_FIRST_MS, RETRY_LONGEST_MS } from './indeterminate.ts'
+import type { Told } from './indeterminate.ts'
+import type { RecentAnswers } from './recent.ts'
+import type { World } from './world.ts'
+
+export interface BrokenStreamParts {
+  readonly world: World
+  readonly drain: Drain
+  readonly recent: RecentAnswers
+  readonly background: (work: Promise<void>) => void
+  /** There is a new probe to send; the reconciler listens. */
+  readonly onQuestion: () => void
+}
 
 interface Tombstone { readonly told: Told, readonly id: Buffer, readonly correction: Settlement }
 
 /** Once the tombstone is acknowledged. A stream may last for hours, and a drain does not wait for it. */
-export function watchStream (gateway: Gateway, execution: Execution, { status, over }: StreamedResult): void {
+export function watchStream (gateway: BrokenStreamParts, execution: Execution, { status, over }: StreamedResult): void {
   const { visit: { id, name, route, requestId }, attempt, question, token } = execution
   // Nothing more of the execution is held meanwhile: its request may be large.
   watch(gateway, over, status, { told: { visit: { name, route, requestId }, attempt, question }, id, correction: { token, outcome: 'indeterminate', keepMs: route.idempotency.unknownRetentionMs, status, headers: null, body: null, reason: null, question } })
 }
 
-function watch (gateway: Gateway, over: Promise<string | null>, status: number, tombstone: Tombstone): void {
+function watch (gateway: BrokenStreamParts, over: Promise<string | null>, status: number, tombstone: Tombstone): void {
   void over.then(code => {
     // A process that ends breaks its streams off itself.
-    if (code !== null && !gateway.stopped) gateway.background(takeBack(gateway, tombstone, { stage: 'during', code }, status))
+    if (code !== null && !gateway.drain.stopped) gateway.background(takeBack(gateway, tombstone, { stage: 'during', code }, status))
   })
 }
 
-async function takeBack (gateway: Gateway, { told, id, correction }: Tombstone, reason: UnknownReason, status: number): Promise<void> {
+async function takeBack (gateway: BrokenStreamParts, { told, id, correction }: Tombstone, reason: UnknownReason, status: number): Promise<void> {
   noteIndeterminate(gateway, told, reason, status)
   // Nobody is shown the tombstone from memory while the correction is written.
   await forget(gateway, id, told)
@@ -36,20 +48,20 @@ async function takeBack (gateway: Gateway, { told, id, correction }: Tombstone, 
   if (told.question !== null) gateway.onQuestion()
   gateway.world.locks.wake(id)
   // A look from before the correction may still come out with the tombstone that it saw, for as long as a claim may take.
-  await gateway.pause(gateway.world.claimWithinMs)
+  await gateway.drain.pause(gateway.world.claimWithinMs)
   await forget(gateway, id, told)
 }
 
 /** Whatever stands in Redis: if it is a lock by now, the row decides. */
-async function forget (gateway: Gateway, id: Buffer, { visit }: Told): Promise<void> {
+async function forget (gateway: BrokenStreamParts, id: Buffer, { visit }: Told): Promise<void> {
   gateway.recent.forget(visit.name)
   await gateway.world.locks.forget(id)
 }
 
 /** true: the record says so now. Goes on for as long as the process lives. */
-async function write (gateway: Gateway, { visit: { name, route } }: Told, correction: Settlement): Promise<boolean> {
+async function write (gateway: BrokenStreamParts, { visit: { name, route } }: Told, correction: Settlement): Promise<boolean> {
   const { records, meter, log } = gateway.world
-  for (let pauseMs = RETRY_FIRST_MS; !gateway.stopped; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
+  for (let pauseMs = RETRY_FIRST_MS; !gateway.drain.stopped; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
     try {
       const result = await records.settle(correction)
       if (result.kind === 'settled') return true
@@ -60,8 +72,8 @@ async function write (gateway: Gateway, { visit: { name, route } }: Told, correc
       return mine
     } catch (error) {
       meter.settleRetried(route.name)
-      log.warn({ record: name, route: route.name, outcome: correction.outcome, error: error instanceof Error ? error.message : String(error) }, 'an answer broke off, and its record still calls it executed; trying again')
-      await gateway.pause(pauseMs)
+      log.warn({ record: name, route: route.name, outcome: correction.outcome, error: errorText(error) }, 'an answer broke off, and its record still calls it executed; trying again')
+      await gateway.drain.pause(pauseMs)
     }
   }
   return false

@@ -12,10 +12,20 @@ import { signingOf } from '../core/signature.ts'
 import { faultReason, tokenChallenge, tokenDetail } from '../core/token.ts'
 import type { TokenFault } from '../core/token.ts'
 import type { ClaimsResult } from '../ports.ts'
-import type { Gateway } from './gateway.ts'
+import type { Ids } from './ids.ts'
+import type { KnownScopes } from './known-scopes.ts'
+import type { Notices } from './notices.ts'
+import type { World } from './world.ts'
 import { decidingOf } from './known-scopes.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
+
+export interface CallerParts {
+  readonly world: World
+  readonly ids: Ids
+  readonly notices: Notices
+  readonly knownScopes: KnownScopes
+}
 
 export interface CallerRequest extends Caller {
   /** What it came on, the same object for as long as that stands. Absent: nothing is remembered of it. */
@@ -36,8 +46,8 @@ export type CallerScope =
   | { readonly kind: 'refused', readonly outcome: Rejected } & UnderRules
 
 /** `place`: for the log. `host`: of the upstream; what it is told of the host decides whether that is part of the record. */
-export async function callerScope (gateway: Gateway, request: CallerRequest, whose: WhoseKey, place: string, host: UpstreamPolicy['host'] = 'upstream'): Promise<CallerScope> {
-  const { rules } = gateway
+export async function callerScope (gateway: CallerParts, request: CallerRequest, whose: WhoseKey, place: string, host: UpstreamPolicy['host'] = 'upstream'): Promise<CallerScope> {
+  const { rules } = gateway.ids
   const { connection } = request
   const deciding = connection === undefined ? null : decidingOf(request.rawHeaders, whose.scope, { rules, trusted: request.forwarded.trusted, signing: signing(whose) })
   const known = deciding === null || connection === undefined ? null : gateway.knownScopes.find(connection, deciding)
@@ -60,8 +70,8 @@ function isOfNobody (scope: string, { scope: policy }: WhoseKey): boolean {
 }
 
 /** Two callers that only this field tells apart share their keys. */
-function sayUncounted (gateway: Gateway, request: CallerRequest, whose: WhoseKey, route: string): void {
-  const field = firstUncounted(request.rawHeaders, gateway.rules, whose.key?.sources.flatMap(headersRead) ?? [])
+function sayUncounted (gateway: CallerParts, request: CallerRequest, whose: WhoseKey, route: string): void {
+  const field = firstUncounted(request.rawHeaders, gateway.ids.rules, whose.key?.sources.flatMap(headersRead) ?? [])
   if (field === null) return
   gateway.notices.warn('uncounted-field', route, field.toLowerCase(), { field, configure: `scope: [public, "header?:${field}"]` }, 'a caller without a credential shares its keys with all others, and this field, which may name it, does not count: configure the scope of this route if it tells callers apart')
 }
@@ -84,7 +94,7 @@ function scoped (caller: string, { rules, request, host }: Pick<Asked, 'rules' |
 }
 
 /** Those that hold now, then the others: what was made before a change of them is its caller's after it. */
-export function eitherRules ({ rules }: Gateway): readonly Rules[] {
+export function eitherRules ({ rules }: Ids): readonly Rules[] {
   return rules === 1 ? [1, 2] : [2, 1]
 }
 
@@ -104,7 +114,7 @@ function needsToken ({ scope }: WhoseKey): boolean {
 }
 
 /** null: there is none, which is for the scope to say: another part of it may be what is missing. */
-async function verified (gateway: Gateway, { rawHeaders }: CallerRequest, { jwt }: WhoseKey): Promise<ClaimsResult | null> {
+async function verified (gateway: CallerParts, { rawHeaders }: CallerRequest, { jwt }: WhoseKey): Promise<ClaimsResult | null> {
   const token = bearerToken(rawHeaders)
   return token === null || jwt === null ? null : gateway.world.tokens.verify(jwt, token)
 }

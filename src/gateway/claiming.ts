@@ -4,17 +4,38 @@
  */
 import { decodeHeaders } from '../core/codec.ts'
 import { sameRequest } from '../core/fingerprint.ts'
-import { judge } from './accepting.ts'
 import { decide, lockAfter } from '../core/protocol.ts'
 import type { LockFate, Step } from '../core/protocol.ts'
 import type { MessageDetail } from '../core/message.ts'
 import type { Answer, Fingerprint, Row, Seen, Token } from '../core/record.ts'
-import { StoreUnavailable } from '../errors.ts'
-import type { ClaimResult, Copy, Lock, LockResult, SettleResult, TakeResult, UnsettledCopy } from '../ports.ts'
+import { errorText, StoreUnavailable } from '../errors.ts'
+import type { ClaimResult, Copy, Lock, LockResult, TakeResult, UnsettledCopy } from '../ports.ts'
 import { isBelieved, pastOutdated } from './copies.ts'
 import type { Execution, Verdict, Visit } from './execution.ts'
-import type { Gateway } from './gateway.ts'
+import type { Generation } from './generation.ts'
+import { compareMessage, replaysMismatch } from './comparison.ts'
+import type { Comparison } from './comparison.ts'
+import type { Contact } from './contact.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
+import type { RecentAnswers } from './recent.ts'
+import type { RecordWrites } from './record-writes.ts'
+import type { Executions } from './executions.ts'
+import type { Registration } from './registration.ts'
+import { readClocks } from './clock-reading.ts'
+import type { World } from './world.ts'
+
+export interface ClaimParts {
+  readonly world: World
+  readonly writes: RecordWrites
+  readonly generation: Generation
+  readonly recent: RecentAnswers
+  readonly contact: Contact
+  readonly executions: Executions
+  readonly registration: Registration
+  /** The database may lose what it has acknowledged: locks say then that their claims were acknowledged. Costs a round trip to Redis. */
+  readonly rowsMayVanish: boolean
+  readonly background: (work: Promise<void>) => void
+}
 
 /** Rounds of insert, look, take before a claim is given up: each lost round means that somebody else moved the row. */
 const ROUNDS_MAX = 8
@@ -28,11 +49,11 @@ const LOCK_BELIEVED_MS = 500
 /** The verdict, what my lock becomes with it, and the row that both were read from. */
 interface RowVerdict { readonly verdict: Verdict, readonly lock: LockFate, readonly row: Row | null }
 
-export async function claimRecord (gateway: Gateway, execution: Execution): Promise<Verdict> {
+export async function claimRecord (gateway: ClaimParts, execution: Execution): Promise<Verdict> {
   const { locks, clock } = gateway.world
   const { visit } = execution
   const lock: Lock = { owner: execution.owner, fingerprint: visit.claim.fingerprint, lockedAtMs: clock.wallMs() }
-  const { monotonicMs: askedAtMs, offsetMs } = gateway.readClocks()
+  const { monotonicMs: askedAtMs, offsetMs } = readClocks(gateway.world.clock)
   execution.askedAtMs = askedAtMs
   execution.clockOffsetMs = offsetMs
   const found = await pastOutdated(gateway, visit, lock, await locks.lock(visit.id, lock, visit.claim.leaseMs))
@@ -40,7 +61,7 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
   if (early !== null) return early
   const decided = await claimRow(gateway, execution)
   // A statement that nobody answered may still be on its way, whatever was read since: what it would grant is given back (P6).
-  if (decided.verdict.kind !== 'won') for (const token of execution.doubted) gateway.background(gateway.releaseUnsent(token, execution.visit.route.idempotency))
+  if (decided.verdict.kind !== 'won') for (const token of execution.doubted) gateway.background(gateway.writes.releaseUnsent(token, execution.visit.route.idempotency))
   // Also where Redis was unavailable: the lock may stand and its reply be lost, and the others would find it for a lease.
   gateway.background(dispose(gateway, execution, decided))
   if (decided.verdict.kind === 'won' && gateway.rowsMayVanish) {
@@ -50,7 +71,7 @@ export async function claimRecord (gateway: Gateway, execution: Execution): Prom
 }
 
 /** For a request that may not be claimed here (a drain, a full house): what its row says. null: it would have to be claimed. */
-export async function verdictWithoutClaim (gateway: Gateway, visit: Visit): Promise<Verdict | null> {
+export async function verdictWithoutClaim (gateway: ClaimParts, visit: Visit): Promise<Verdict | null> {
   const askedAtMs = gateway.world.clock.monotonicMs()
   const row = await gateway.world.records.look(visit.id).catch(() => null)
   if (row === null) return null
@@ -58,12 +79,12 @@ export async function verdictWithoutClaim (gateway: Gateway, visit: Visit): Prom
   switch (decide(row, { owner: NOBODY }, comparison, visit.route.idempotency, false).do) {
     case 'replay': {
       const answer = storedAnswer(row)
-      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, askedAtMs) }
+      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.writes.expiresAtMs(row.keepLeftMs ?? 0, askedAtMs) }
     }
     case 'not-kept': return { kind: 'consumed', status: row.status ?? 0 }
     case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, visit.claim.leaseMs) }
     case 'unknown': return { kind: 'unknown', timedOut: timedOut(row) }
-    case 'mismatch': return visit.route.idempotency.onMismatch.action === 'replay' ? null : { kind: 'mismatch' }
+    case 'mismatch': return replaysMismatch(visit) ? null : { kind: 'mismatch' }
     case 'execute':
     case 'insert':
     case 'take':
@@ -77,7 +98,7 @@ const NOBODY = Buffer.alloc(0)
 // ---------------------------------------------------------------- what Redis says
 
 /** null: Redis does not decide; ask the arbiter. */
-async function verdictOfRedis (gateway: Gateway, execution: Execution, found: LockResult, askedAtMs: number, askedAtWallMs: number): Promise<Verdict | null> {
+async function verdictOfRedis (gateway: ClaimParts, execution: Execution, found: LockResult, askedAtMs: number, askedAtWallMs: number): Promise<Verdict | null> {
   switch (found.kind) {
     case 'locked':
     case 'mine':
@@ -89,12 +110,12 @@ async function verdictOfRedis (gateway: Gateway, execution: Execution, found: Lo
 }
 
 /** null: not believed, or written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
-function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Verdict | null {
+function verdictOfCopy (gateway: ClaimParts, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Verdict | null {
   const comparison = same(execution, copy.fingerprint)
   if (comparison === 'unknown' || !isBelieved(gateway, copy)) return null
   gateway.recent.keepCopy(execution.visit.name, copy, askedAtMs, askedAtWallMs)
   execution.rowLeaseMs = copy.leaseMs
-  if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
+  if (comparison === 'different' && !replaysMismatch(execution.visit)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs + copy.leaseMs }
 }
@@ -104,7 +125,7 @@ function verdictOfCopy (gateway: Gateway, execution: Execution, copy: Copy, aske
  * only where the row says the same: what should have taken its place is lost where Redis was away just then, and it would
  * stand in front of a settled record for the rest of its lease (P2).
  */
-async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock): Promise<Verdict | null> {
+async function verdictOfLock (gateway: ClaimParts, execution: Execution, lock: Lock): Promise<Verdict | null> {
   const ranMs = gateway.world.clock.wallMs() - lock.lockedAtMs
   const old = ranMs < 0 || ranMs >= LOCK_BELIEVED_MS
   const alike = same(execution, lock.fingerprint) === 'same'
@@ -119,7 +140,7 @@ async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock
   if (alike) return { kind: 'in-flight', retryAfterMs: ranMs }
   if (!stands) return { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }
   const comparison = same(execution, row.fingerprint)
-  if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
+  if (comparison === 'different' && !replaysMismatch(execution.visit)) return { kind: 'mismatch' }
   return { kind: 'in-flight', retryAfterMs: claimed ? ranMs : RETRY_SOON_MS }
 }
 
@@ -128,7 +149,7 @@ async function verdictOfLock (gateway: Gateway, execution: Execution, lock: Lock
  * lives renews and settles it, and if nobody does, its lease ends and the outcome is unknown, instead of being forgotten with
  * the lock. (Another attempt than the first is not his any more; then the outcome is unknown, too.)
  */
-async function putBack (gateway: Gateway, execution: Execution, lock: Lock): Promise<void> {
+async function putBack (gateway: ClaimParts, execution: Execution, lock: Lock): Promise<void> {
   const { log, records } = gateway.world
   const { name, route } = execution.visit
   log.error({ record: name, route: route.name }, 'the row of an acknowledged claim is gone, and its lock stands: the database has lost it; it is claimed once more for its owner')
@@ -136,13 +157,13 @@ async function putBack (gateway: Gateway, execution: Execution, lock: Lock): Pro
 }
 
 /** E6: an answer that the arbiter has not taken. Settle it by its owner and attempt; only then may it be replayed. */
-async function adopt (gateway: Gateway, execution: Execution, copy: UnsettledCopy): Promise<Verdict | null> {
+async function adopt (gateway: ClaimParts, execution: Execution, copy: UnsettledCopy): Promise<Verdict | null> {
   const { locks } = gateway.world
   const token: Token = { id: execution.visit.id, owner: copy.owner, attempt: copy.attempt }
   const comparison = same(execution, copy.fingerprint)
   const askedAtMs = gateway.world.clock.monotonicMs()
   // A settle may take longer than a claim has: the answer is at hand, and must not become a 503. The settle goes on.
-  const settling = adoptOnce(gateway, execution, token, copy)
+  const settling = gateway.writes.settleUnsettledCopy(execution, token, copy)
   const settled = await within(gateway.world.clock, gateway.world.claimWithinMs * ADOPTING_SHARE, settling)
   if (settled === 'unreachable' || settled === OUT_OF_PATIENCE) {
     return comparison === 'same' ? { kind: 'unsettled', answer: copy.answer } : { kind: 'unavailable', nothingKnows: false }
@@ -150,46 +171,23 @@ async function adopt (gateway: Gateway, execution: Execution, copy: UnsettledCop
   await locks.unlock(execution.visit.id, copy.owner)
   if (settled.kind === 'refused') return null
   if (comparison === 'unknown') return { kind: 'unknown', timedOut: false }
-  if (comparison === 'different' && !replaysMismatch(execution)) return { kind: 'mismatch' }
-  return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.expiresAtMs(settled.keepLeftMs, askedAtMs) }
-}
-
-/** One at a time for each copy: retries that have given up must not queue up settles behind them while the arbiter hangs. */
-function adoptOnce (gateway: Gateway, execution: Execution, token: Token, copy: UnsettledCopy): Promise<SettleResult | 'unreachable'> {
-  const name = `${execution.visit.name} ${copy.owner.toString('hex')}`
-  const running = gateway.adopting.get(name)
-  if (running !== undefined) return running
-  const settling = settleCopy(gateway, execution, token, copy).catch(() => 'unreachable' as const).finally(() => { gateway.adopting.delete(name) })
-  gateway.adopting.set(name, settling)
-  return settling
-}
-
-/**
- * A row that has vanished under an unsettled copy was lost by a failover: the copy ends before a settled row of its own
- * could have been swept (settling.ts), so the answer that outlived it is put back rather than the request sent again.
- */
-async function settleCopy (gateway: Gateway, execution: Execution, token: Token, copy: UnsettledCopy): Promise<SettleResult> {
-  const { records } = gateway.world
-  const completion = gateway.completion(token, copy.keepMs, copy.answer)
-  const settled = await records.settle(completion)
-  if (settled.kind === 'settled' || settled.row !== null) return settled
-  // How old the lost claim was is not known; it was made within the retention.
-  return records.settleLost(completion, { ...execution.claim, owner: copy.owner, fingerprint: copy.fingerprint }, copy.keepMs)
+  if (comparison === 'different' && !replaysMismatch(execution.visit)) return { kind: 'mismatch' }
+  return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.writes.expiresAtMs(settled.keepLeftMs, askedAtMs) }
 }
 
 // ---------------------------------------------------------------- what the arbiter says
 
-async function claimRow (gateway: Gateway, execution: Execution): Promise<RowVerdict> {
+async function claimRow (gateway: ClaimParts, execution: Execution): Promise<RowVerdict> {
   try {
     return await walkRow(gateway, execution)
   } catch (error) {
     const nothingKnows = error instanceof StoreUnavailable && !error.inDoubt && !execution.rowSeen
-    gateway.world.log.warn({ record: execution.visit.name, error: message(error), nothingKnows }, 'claim failed; nothing was sent')
+    gateway.world.log.warn({ record: execution.visit.name, error: errorText(error), nothingKnows }, 'claim failed; nothing was sent')
     return { verdict: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }
   }
 }
 
-async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerdict> {
+async function walkRow (gateway: ClaimParts, execution: Execution): Promise<RowVerdict> {
   const { records } = gateway.world
   if (!execution.visit.deferred) execution.registered = await gateway.registration.of(execution.visit.route.name)
   let result = await granted(gateway, execution, () => records.insert(execution.claim))
@@ -201,7 +199,7 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
     execution.rowSeen = true
     execution.rowLeaseMs = row.leaseMs
     const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.visit.route.idempotency, gateway.contact.mayLapse())
-    const replayed = step.do === 'mismatch' && replaysMismatch(execution) ? asIfSame(gateway, execution, row) : step
+    const replayed = step.do === 'mismatch' && replaysMismatch(execution.visit) ? asIfSame(gateway, execution, row) : step
     const verdict = verdictOfRow(gateway, execution, row, replayed)
     if (verdict !== null) return verdict
     result = await nextRound(gateway, execution, row, replayed)
@@ -211,7 +209,7 @@ async function walkRow (gateway: Gateway, execution: Execution): Promise<RowVerd
 
 /** What the route, or what it was, has accepted is told as the inbox tells it, and executed by nobody. */
 function verdictOfMessage (visit: Visit, message: MessageDetail): Verdict {
-  switch (judge(visit, visit, message)) {
+  switch (compareMessage(visit, visit, message)) {
     case 'same': return { kind: 'accepted', name: visit.name }
     case 'different': return { kind: 'mismatch' }
     case 'unknown': return { kind: 'unknown', timedOut: false }
@@ -219,13 +217,13 @@ function verdictOfMessage (visit: Visit, message: MessageDetail): Verdict {
 }
 
 /** onMismatch: replay — what is stored answers any payload; what would execute is still a mismatch (I6). */
-function asIfSame (gateway: Gateway, execution: Execution, row: Row): Step {
+function asIfSame (gateway: ClaimParts, execution: Execution, row: Row): Step {
   const step = decide(row, { owner: execution.owner }, 'same', execution.visit.route.idempotency, gateway.contact.mayLapse())
   return step.do === 'take' ? { do: 'mismatch' } : step
 }
 
 /** The verdict that this row gives, or null: another statement is due. */
-function verdictOfRow (gateway: Gateway, execution: Execution, row: Row, step: Step): RowVerdict | null {
+function verdictOfRow (gateway: ClaimParts, execution: Execution, row: Row, step: Step): RowVerdict | null {
   const lock = lockAfter(step, row, true)
   switch (step.do) {
     case 'replay': return replay(gateway, execution, row)
@@ -241,7 +239,7 @@ function verdictOfRow (gateway: Gateway, execution: Execution, row: Row, step: S
   }
 }
 
-async function nextRound (gateway: Gateway, execution: Execution, row: Row, step: Step): Promise<ClaimResult> {
+async function nextRound (gateway: ClaimParts, execution: Execution, row: Row, step: Step): Promise<ClaimResult> {
   const { records } = gateway.world
   const { id } = execution.visit
   if (step.do === 'take') {
@@ -252,12 +250,12 @@ async function nextRound (gateway: Gateway, execution: Execution, row: Row, step
     execution.countsAnew = true
   }
   if (step.do === 'lapse') {
-    const lapsed = await records.lapse({ ids: [id], running: gateway.runningOwners(), limit: 1, still: () => gateway.contact.mayLapse() })
-    gateway.noteLapsed(lapsed)
+    const lapsed = await records.lapse({ ids: [id], running: gateway.executions.owners(), limit: 1, still: () => gateway.contact.mayLapse() })
+    gateway.writes.noteLapsed(lapsed)
   }
   // Mine, and seen by reading only: that is no permission (P6). The confirm is a write.
   if (step.do === 'execute') return granted(gateway, execution, () => records.confirm(execution.claim), row.attempt)
-  if (step.do === 'release-own') await gateway.redraw(execution, row.attempt)
+  if (step.do === 'release-own') await gateway.writes.replaceOwner(execution, row.attempt)
   return granted(gateway, execution, () => records.insert(execution.claim))
 }
 
@@ -270,11 +268,11 @@ function isUnsent ({ state, status }: Row): boolean {
  * Runs a statement that may grant the lease. The lease is counted from before its first byte (P4). In doubt: confirmed by
  * a write under the same token; if that fails too, the token is released in the background and nothing is ever sent (P6).
  */
-async function granted<Result extends ClaimResult | TakeResult> (gateway: Gateway, execution: Execution, statement: () => Promise<Result>, attempt = 1): Promise<Result | ClaimResult> {
+async function granted<Result extends ClaimResult | TakeResult> (gateway: ClaimParts, execution: Execution, statement: () => Promise<Result>, attempt = 1): Promise<Result | ClaimResult> {
   const { records } = gateway.world
   execution.attempt = attempt
   try {
-    gateway.startLease(execution, gateway.readClocks())
+    execution.grant(readClocks(gateway.world.clock))
     return await statement()
   } catch (error) {
     if (!(error instanceof StoreUnavailable) || !error.inDoubt) throw error
@@ -283,9 +281,9 @@ async function granted<Result extends ClaimResult | TakeResult> (gateway: Gatewa
   }
 }
 
-async function confirmDoubted (gateway: Gateway, execution: Execution, confirm: () => Promise<ClaimResult>): Promise<ClaimResult> {
+async function confirmDoubted (gateway: ClaimParts, execution: Execution, confirm: () => Promise<ClaimResult>): Promise<ClaimResult> {
   try {
-    gateway.startLease(execution, gateway.readClocks())
+    execution.grant(readClocks(gateway.world.clock))
     return await confirm()
   } catch (error) {
     // Whatever the confirm failed with: the claim itself stays in doubt.
@@ -299,12 +297,12 @@ function won (execution: Execution, attempt: number): RowVerdict {
   return { verdict: { kind: 'won' }, lock: 'keep', row: null }
 }
 
-function replay (gateway: Gateway, execution: Execution, row: Row): RowVerdict {
+function replay (gateway: ClaimParts, execution: Execution, row: Row): RowVerdict {
   const answer = storedAnswer(row)
   if (answer === null) return undecodable(gateway, execution)
   gateway.recent.keepRow(execution.visit.name, row, answer, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
   return {
-    verdict: { kind: 'completed', answer, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, execution.askedAtMs) },
+    verdict: { kind: 'completed', answer, expiresAtMs: gateway.writes.expiresAtMs(row.keepLeftMs ?? 0, execution.askedAtMs) },
     lock: 'copy',
     row
   }
@@ -316,14 +314,14 @@ function storedAnswer (row: Row): Answer | null {
 }
 
 /** A stored answer that cannot be read is an outcome that is not known: said so, logged, never executed again. */
-function undecodable (gateway: Gateway, execution: Execution): RowVerdict {
+function undecodable (gateway: ClaimParts, execution: Execution): RowVerdict {
   gateway.world.log.error({ record: execution.visit.name, route: execution.visit.route.name }, 'stored answer cannot be decoded; treated as indeterminate')
   return { verdict: { kind: 'unknown', timedOut: false }, lock: 'delete', row: null }
 }
 
 // ---------------------------------------------------------------- my lock, afterwards
 
-async function dispose (gateway: Gateway, execution: Execution, decided: RowVerdict): Promise<void> {
+async function dispose (gateway: ClaimParts, execution: Execution, decided: RowVerdict): Promise<void> {
   const { locks, clock } = gateway.world
   const { owner, visit: { id, claim } } = execution
   const { lock, row } = decided
@@ -336,17 +334,13 @@ async function dispose (gateway: Gateway, execution: Execution, decided: RowVerd
   }
   const answer = storedAnswer(row) ?? { status: row.status ?? 0, headers: [], body: Buffer.alloc(0) }
   const state = row.state === 'consumed' ? 'consumed' : 'completed'
-  await gateway.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs }, row.keepLeftMs ?? 0, execution.askedAtMs)
+  await gateway.writes.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs }, row.keepLeftMs ?? 0, execution.askedAtMs)
 }
 
 // ---------------------------------------------------------------- small things
 
-function same (execution: Execution, theirs: Fingerprint): 'same' | 'different' | 'unknown' {
+function same (execution: Execution, theirs: Fingerprint): Comparison {
   return sameRequest(execution.visit.asked, execution.visit.claim.fingerprint, theirs)
-}
-
-function replaysMismatch (execution: Execution): boolean {
-  return execution.visit.route.idempotency.onMismatch.action === 'replay'
 }
 
 /** As long as it has run already; the rest of the lease when its renewal is overdue (docs/reference/http.md). */
@@ -359,8 +353,4 @@ function retryAfterOf (row: Row, leaseMs: number): number {
 /** 504 for what ended in silence (a time-out, a dead process, a drain's end, a hop's 504), 502 for what broke. */
 function timedOut (row: Row): boolean {
   return row.status === 504 || row.reason === null || row.reason.stage === 'lease' || row.reason.stage === 'drain' || /TIMEOUT/.test(row.reason.code)
-}
-
-function message (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

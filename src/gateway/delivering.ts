@@ -13,12 +13,19 @@ import type { Ended } from '../core/pacing.ts'
 import type { IdempotencyPolicy, UpstreamPolicy } from '../core/policy.ts'
 import type { Answer, RawHeaders } from '../core/record.ts'
 import { explained } from '../core/upstream-fault.ts'
-import { StoreRejected, StoreUnavailable } from '../errors.ts'
+import { errorText, StoreRejected, StoreUnavailable } from '../errors.ts'
 import type { DeliveryResult, Recovered, Sending, UpstreamRequest, UpstreamResult } from '../ports.ts'
-import type { Gateway } from './gateway.ts'
+import type { Drain } from './drain.ts'
+import type { Limits } from './limits.ts'
 import { UpstreamTime } from './upstream-time.ts'
 import type { WorkerLease } from './worker-leases.ts'
 import type { InboxRoute, World } from './world.ts'
+
+interface DeliverParts {
+  readonly world: World
+  readonly drain: Drain
+  readonly limits: Limits
+}
 
 /** First and longest pause between two tries to tell the store: short enough for a restart, long enough for an outage. */
 const RETRY_FIRST_MS = 100
@@ -34,7 +41,7 @@ export interface DeliveryEnd {
 }
 
 /** `noteEnd` is called once the message is settled, with the rest of a long answer perhaps still to be read. Resolves when nothing is under way. */
-export async function deliver (gateway: Gateway, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
+export async function deliver (gateway: DeliverParts, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
   const before = fateBefore(delivery, route.idempotency.inbox)
   if (before !== null) {
     tell(gateway, route, delivery, before, await settle(gateway, route, delivery, before), null)
@@ -48,14 +55,14 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
   const sending = send(gateway, lease, route, delivery, {
     placed: () => { time.begin() },
     reserve: bytes => {
-      if (gateway.buffered.take('answers', bytes) !== null) return false
+      if (gateway.limits.buffered.take('answers', bytes) !== null) return false
       answerBytes += bytes
       return true
     }
   })
   const cut = (): void => { sending.cancel('DRAIN', false) }
   time.limit(sending)
-  gateway.deliveries.add(cut)
+  gateway.drain.deliveries.add(cut)
   try {
     const result = await sending.result
     const ms = clock.monotonicMs() - beganAtMs
@@ -68,14 +75,14 @@ export async function deliver (gateway: Gateway, lease: WorkerLease, route: Inbo
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
     time.end()
-    gateway.buffered.release('answers', answerBytes)
-    gateway.deliveries.delete(cut)
+    gateway.limits.buffered.release('answers', answerBytes)
+    gateway.drain.deliveries.delete(cut)
   }
 }
 
 // ---------------------------------------------------------------- sending
 
-function send (gateway: Gateway, lease: WorkerLease, { upstream, idempotency: { keep } }: InboxRoute, { token, request }: Delivery, more: Required<Pick<UpstreamRequest, 'placed' | 'reserve'>>): Sending {
+function send (gateway: DeliverParts, lease: WorkerLease, { upstream, idempotency: { keep } }: InboxRoute, { token, request }: Delivery, more: Required<Pick<UpstreamRequest, 'placed' | 'reserve'>>): Sending {
   return gateway.world.upstream.send({
     upstream,
     method: request.method,
@@ -84,7 +91,7 @@ function send (gateway: Gateway, lease: WorkerLease, { upstream, idempotency: { 
     body: request.body,
     responseBytesMax: keep.responseBytesMax,
     ...more
-  }, () => !gateway.stopped && lease.believed(gateway.world.clock))
+  }, () => !gateway.drain.stopped && lease.believed(gateway.world.clock))
 }
 
 /** The upstream's static fields as they are now: a credential may have changed since the message was accepted. */
@@ -112,7 +119,7 @@ async function readOn (body: AsyncIterable<Buffer>): Promise<void> {
 
 // ---------------------------------------------------------------- what it came to
 
-function judged (gateway: Gateway, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: Sent, ms: number): Fate {
+function judged (gateway: DeliverParts, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: Sent, ms: number): Fate {
   const { clock, random } = gateway.world
   const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
   return asKept(fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox), idempotency)
@@ -132,7 +139,7 @@ function asKept (fate: Fate, { keep }: IdempotencyPolicy): Fate {
 type Settled = 'settled' | 'overtaken' | 'abandoned'
 
 /** Goes on for as long as the process lives: the name is kept alive meanwhile, and a message that is told late is one that is not sent twice. */
-async function settle (gateway: Gateway, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
+async function settle (gateway: DeliverParts, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
   const { inbox, meter, log } = gateway.world
   let fate = wanted
   let inDoubt = false
@@ -143,11 +150,11 @@ async function settle (gateway: Gateway, route: InboxRoute, { token }: Delivery,
     } catch (error) {
       inDoubt ||= error instanceof StoreUnavailable && error.inDoubt
       meter.settleRetried(route.name)
-      log.warn({ record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: error instanceof Error ? error.message : String(error) }, 'what a delivery came to could not be stored; trying again')
+      log.warn({ record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: errorText(error) }, 'what a delivery came to could not be stored; trying again')
       // P7: content that the store can never take is not kept.
       if (error instanceof StoreRejected && 'answer' in fate) fate = { ...fate, answer: null }
-      if (gateway.stopped) return 'abandoned'
-      await gateway.pause(pauseMs)
+      if (gateway.drain.stopped) return 'abandoned'
+      await gateway.drain.pause(pauseMs)
     }
   }
 }
@@ -174,7 +181,7 @@ export function tellRecovered ({ meter, log }: Pick<World, 'meter' | 'log'>, { c
 }
 
 /** `ms` null: it was not sent. */
-function tell (gateway: Gateway, { upstream }: InboxRoute, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number | null): void {
+function tell (gateway: DeliverParts, { upstream }: InboxRoute, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number | null): void {
   const { meter, log, deliveryLog } = gateway.world
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
   if (result !== 'abandoned') meter.delivery(route, result, ms)

@@ -10,19 +10,42 @@ import type { DropPolicy, IdempotencyPolicy } from '../core/policy.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import { explained } from '../core/upstream-fault.ts'
 import type { UpstreamResult } from '../ports.ts'
-import { Dropping } from './droppings.ts'
+import { Dropping, Droppings } from './droppings.ts'
 import type { MarkVerdict } from './droppings.ts'
-import { send } from './execution.ts'
+import { send } from './forward.ts'
 import type { Visit } from './execution.ts'
-import type { Gateway } from './gateway.ts'
+import type { Ids } from './ids.ts'
+import type { Limits } from './limits.ts'
+import type { MarkParts } from './marking.ts'
+import type { DropMode } from './modes.ts'
+import type { RecordCounts } from './record-counts.ts'
 import { IdentityMoved } from './ids.ts'
 import { endMark, markInTime } from './marking.ts'
-import { refusedBy } from './shares.ts'
 import type { Outcome } from './outcome.ts'
-import { enterWait, leaveWait, OUT_OF_PATIENCE, POLL_FIRST_MS, POLL_LONGEST_MS, within, withinOrGone } from './patience.ts'
+import { OUT_OF_PATIENCE, POLL_FIRST_MS, POLL_LONGEST_MS, within, withinOrGone } from './patience.ts'
+
+interface DropParts extends MarkParts {
+  readonly limits: Limits
+  readonly recordCounts: RecordCounts
+  readonly ids: Ids
+}
+
+type Parts = DropParts & { readonly droppings: Droppings }
+
+export function dropMode (gateway: DropParts): DropMode {
+  const droppings = new Droppings()
+  const { limits, recordCounts, ids, drain } = gateway
+  const parts: Parts = { limits, recordCounts, ids, drain, droppings, get world () { return gateway.world }, background: work => { gateway.background(work) } }
+  return {
+    pass: async (visit, policy) => passOnce(parts, visit, policy),
+    has: name => droppings.get(name) !== undefined,
+    get size () { return droppings.size },
+    all: () => droppings.all()
+  }
+}
 
 /** Once, and again while an event that runs elsewhere may still end within this request's patience. */
-export async function passOnce (gateway: Gateway, visit: Visit, policy: DropPolicy): Promise<Outcome> {
+async function passOnce (gateway: Parts, visit: Visit, policy: DropPolicy): Promise<Outcome> {
   const { clock } = gateway.world
   const patienceLeftMs = (): number => visit.arrivedAtMs + visit.route.idempotency.inFlight.waitMs - clock.monotonicMs()
   let left: Promise<true> | null = null
@@ -30,11 +53,11 @@ export async function passOnce (gateway: Gateway, visit: Visit, policy: DropPoli
     for (let pollMs = POLL_FIRST_MS; ; pollMs = Math.min(pollMs * 2, POLL_LONGEST_MS)) {
       const outcome = await attempt(gateway, visit, policy, patienceLeftMs)
       const waits = outcome.kind === 'in-flight' && outcome.elsewhere && patienceLeftMs() > 0
-      if (!waits || !enterWait(gateway, visit.holding.holder)) return outcome
+      if (!waits || !gateway.limits.enterWait(visit.holding.holder)) return outcome
       left ??= visit.gone().then(() => true)
-      const alone = await Promise.race([left, gateway.pause(Math.min(pollMs, Math.max(1, patienceLeftMs())))])
-      leaveWait(gateway, visit.holding.holder)
-      if (alone === true || gateway.parting) return outcome
+      const alone = await Promise.race([left, gateway.drain.pause(Math.min(pollMs, Math.max(1, patienceLeftMs())))])
+      gateway.limits.leaveWait(visit.holding.holder)
+      if (alone === true || gateway.drain.closing) return outcome
     }
   } finally {
     visit.steps.waitMs = clock.monotonicMs() - visit.arrivedAtMs
@@ -42,7 +65,7 @@ export async function passOnce (gateway: Gateway, visit: Visit, policy: DropPoli
 }
 
 /** `counted`: its caller may have it, as far as the store knows. */
-async function attempt (gateway: Gateway, visit: Visit, policy: DropPolicy, patienceLeftMs: () => number, counted = false): Promise<Outcome> {
+async function attempt (gateway: Parts, visit: Visit, policy: DropPolicy, patienceLeftMs: () => number, counted = false): Promise<Outcome> {
   for (;;) {
     const running = gateway.droppings.get(visit.name)
     if (running === undefined) break
@@ -62,17 +85,17 @@ async function attempt (gateway: Gateway, visit: Visit, policy: DropPolicy, pati
 }
 
 /** A drain, and a full house. */
-function refusalOf (gateway: Gateway, { holding }: Visit): Outcome | null {
-  if (gateway.refusing) return { kind: 'rejected', code: 'draining', close: true }
-  return refusedBy(gateway, 'executions', gateway.executing.refusal(1, holding.holder))
+function refusalOf (gateway: Parts, { holding }: Visit): Outcome | null {
+  if (gateway.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
+  return gateway.limits.refused('executions', gateway.limits.executing.refusal(1, holding.holder))
 }
 
 // ---------------------------------------------------------------- one that runs in this process
 
 /** null: it did not go through. */
-async function join (gateway: Gateway, visit: Visit, running: Dropping, policy: DropPolicy, patienceLeftMs: () => number): Promise<Outcome | null> {
+async function join (gateway: Parts, visit: Visit, running: Dropping, policy: DropPolicy, patienceLeftMs: () => number): Promise<Outcome | null> {
   const inFlight = (): Outcome => ({ kind: 'in-flight', retryAfterMs: running.ageMs(gateway.world.clock), starter: false, elsewhere: false })
-  if (!enterWait(gateway, visit.holding.holder)) return inFlight()
+  if (!gateway.limits.enterWait(visit.holding.holder)) return inFlight()
   let joined: boolean | typeof OUT_OF_PATIENCE | Extract<MarkVerdict, Untold>
   try {
     const verdict = await running.verdict.promise
@@ -80,7 +103,7 @@ async function join (gateway: Gateway, visit: Visit, running: Dropping, policy: 
     else if (policy.onDuplicate === 'flag') joined = 'running'
     else joined = await withinOrGone(gateway.world.clock, patienceLeftMs(), running.through.promise, visit.gone())
   } finally {
-    leaveWait(gateway, visit.holding.holder)
+    gateway.limits.leaveWait(visit.holding.holder)
   }
   if (joined === OUT_OF_PATIENCE) return inFlight()
   if (joined === false) return null
@@ -94,7 +117,7 @@ function untold (verdict: MarkVerdict): verdict is Untold {
   return verdict !== 'marked' && verdict !== 'unprotected'
 }
 
-async function fromVerdict (gateway: Gateway, visit: Visit, verdict: Untold, policy: DropPolicy): Promise<Outcome> {
+async function fromVerdict (gateway: Parts, visit: Visit, verdict: Untold, policy: DropPolicy): Promise<Outcome> {
   if (verdict === 'unavailable') return { kind: 'unavailable' }
   if (verdict === 'moved') throw new IdentityMoved()
   if (policy.onDuplicate === 'flag') return forwardDuplicate(gateway, visit, policy)
@@ -106,7 +129,7 @@ function duplicate ({ status }: DropPolicy): Outcome {
 }
 
 /** Its mark is another's, and stays as it is. */
-async function forwardDuplicate (gateway: Gateway, visit: Visit, policy: DropPolicy): Promise<Outcome> {
+async function forwardDuplicate (gateway: Parts, visit: Visit, policy: DropPolicy): Promise<Outcome> {
   const refusal = refusalOf(gateway, visit)
   if (refusal !== null) return refusal
   const dropping = new Dropping(visit, null, Buffer.alloc(0), gateway.world.clock)
@@ -116,20 +139,20 @@ async function forwardDuplicate (gateway: Gateway, visit: Visit, policy: DropPol
 
 // ---------------------------------------------------------------- one of one's own
 
-function start (gateway: Gateway, dropping: Dropping, policy: DropPolicy): void {
+function start (gateway: Parts, dropping: Dropping, policy: DropPolicy): void {
   gateway.droppings.enter(dropping)
   gateway.world.meter.executions(1)
   dropping.visit.holding.share()
-  gateway.executing.force(1, dropping.visit.holding.holder)
+  gateway.limits.executing.force(1, dropping.visit.holding.holder)
   gateway.background(run(gateway, dropping, policy).finally(() => { finish(gateway, dropping) }))
 }
 
-function finish (gateway: Gateway, dropping: Dropping): void {
+function finish (gateway: Parts, dropping: Dropping): void {
   gateway.droppings.leave(dropping)
   const { holding } = dropping.visit
   holding.release()
-  gateway.executing.release(1, holding.holder)
-  gateway.buffered.release('answers', dropping.bufferedBytes, holding.holder)
+  gateway.limits.executing.release(1, holding.holder)
+  gateway.limits.buffered.release('answers', dropping.bufferedBytes, holding.holder)
   // Whatever went wrong, nobody is left waiting.
   dropping.verdict.resolve('unavailable')
   dropping.through.resolve(false)
@@ -137,7 +160,7 @@ function finish (gateway: Gateway, dropping: Dropping): void {
   gateway.world.meter.executions(-1)
 }
 
-async function answerOf (gateway: Gateway, dropping: Dropping): Promise<Outcome> {
+async function answerOf (gateway: Parts, dropping: Dropping): Promise<Outcome> {
   const { clock } = gateway.world
   const leftMs = dropping.visit.arrivedAtMs + dropping.visit.route.idempotency.answerWithinMs - clock.monotonicMs()
   const outcome = await within(clock, leftMs, dropping.ending.promise)
@@ -157,7 +180,7 @@ async function discard (outcome: Outcome): Promise<void> {
 }
 
 /** The walk: marked, sent, marked anew or freed. */
-async function run (gateway: Gateway, dropping: Dropping, policy: DropPolicy): Promise<void> {
+async function run (gateway: Parts, dropping: Dropping, policy: DropPolicy): Promise<void> {
   const { clock, meter } = gateway.world
   const { visit, marks } = dropping
   const verdict = marks === null ? 'unprotected' : await markInTime(gateway, dropping, marks, policy)
@@ -175,7 +198,7 @@ async function run (gateway: Gateway, dropping: Dropping, policy: DropPolicy): P
 }
 
 /** The last look before the first byte: later than this, the mark would end before the sending does, and might be another's by now. */
-function maySend (gateway: Gateway, dropping: Dropping, verdict: MarkVerdict): boolean {
+function maySend (gateway: Parts, dropping: Dropping, verdict: MarkVerdict): boolean {
   const { clock, claimWithinMs } = gateway.world
   const latestMs = claimWithinMs + dropping.visit.route.upstream.timeoutMs
   const may = !dropping.cancelled && (verdict !== 'marked' || dropping.ageMs(clock) < latestMs)
@@ -184,7 +207,7 @@ function maySend (gateway: Gateway, dropping: Dropping, verdict: MarkVerdict): b
 }
 
 /** Marked before anybody is answered; free before anybody looks again. */
-async function conclude (gateway: Gateway, dropping: Dropping, policy: DropPolicy, verdict: MarkVerdict, result: UpstreamResult): Promise<void> {
+async function conclude (gateway: Parts, dropping: Dropping, policy: DropPolicy, verdict: MarkVerdict, result: UpstreamResult): Promise<void> {
   const sent = sentOf(result, dropping.visit.route.idempotency)
   noteUnknown(gateway, dropping, sent, result)
   const { marks } = dropping
@@ -209,7 +232,7 @@ async function conclude (gateway: Gateway, dropping: Dropping, policy: DropPolic
 }
 
 /** Nobody joins it any more, and who has joined is told. */
-function told (gateway: Gateway, dropping: Dropping, through: boolean): void {
+function told (gateway: Parts, dropping: Dropping, through: boolean): void {
   gateway.droppings.part(dropping)
   dropping.through.resolve(through)
 }
@@ -243,7 +266,7 @@ function outcomeOf (result: UpstreamResult, sent: Sent, as: 'flagged' | 'unprote
   }
 }
 
-function noteUnknown (gateway: Gateway, { visit }: Dropping, sent: Sent, result: UpstreamResult): void {
+function noteUnknown (gateway: Parts, { visit }: Dropping, sent: Sent, result: UpstreamResult): void {
   if (result.kind === 'unsent') visit.steps.reason = explained(result.code, visit.route.upstream.name)
   if (sent !== 'unknown') return
   const [stage, code] = result.kind === 'lost' ? [result.code === 'DRAIN' ? 'drain' : 'during', result.code] : ['hop', 'HTTP']
@@ -251,7 +274,7 @@ function noteUnknown (gateway: Gateway, { visit }: Dropping, sent: Sent, result:
   gateway.world.meter.indeterminate(visit.route.name, stage)
 }
 
-function noteUnmarked (gateway: Gateway, { visit }: Dropping): void {
+function noteUnmarked (gateway: Parts, { visit }: Dropping): void {
   gateway.world.meter.answeredUnsettled(visit.route.name)
   gateway.world.log.error({ record: visit.name, route: visit.route.name }, 'the store does not take the mark of an event that went through; its duplicates may go through too')
 }

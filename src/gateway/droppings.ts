@@ -2,7 +2,8 @@
 import { Bag } from '../bag.ts'
 import type { Place } from '../bag.ts'
 import type { Clock, MarkResult, MarkStore, Sending } from '../ports.ts'
-import type { Forwarding, Visit } from './execution.ts'
+import type { Visit } from './execution.ts'
+import type { Forwarding } from './forward.ts'
 import type { Outcome } from './outcome.ts'
 
 /** `unprotected`: the store is away, and the route forwards all the same. */

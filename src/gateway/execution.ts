@@ -1,28 +1,20 @@
 /**
  * One execution: everything from the claim to the acknowledged settle of one record, owned by this process and by no
- * client (E1). This file is the walk (claim -> forward -> settle) and the state that others look at; how each step is
- * taken stands in claiming.ts and settling.ts.
+ * client (E1). This file is its state; execute.ts is the walk.
  */
 import type { Place } from '../bag.ts'
-import { rulesOf } from '../core/deciding.ts'
 import type { Asked } from '../core/fingerprint.ts'
-import { answerHeaders, guardedRequestHeaders, keptHeaders } from '../core/headers.ts'
 import type { Forwarded } from '../core/headers.ts'
 import type { Holder, Refusal } from '../core/limit.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { About, Answer, Claim, RawHeaders, Token } from '../core/record.ts'
-import { verifierOf } from '../core/signature.ts'
-import { acceptClaimed } from './accepting.ts'
 import type { Holding } from './holding.ts'
-import { claimRecord } from './claiming.ts'
-import type { ClockReading, Gateway } from './gateway.ts'
+import { sinceMs } from './clock-reading.ts'
+import type { ClockReading } from './clock-reading.ts'
 import type { AnswerBody } from './outcome.ts'
 import type { Identified } from './ids.ts'
-import { OUT_OF_PATIENCE, within } from './patience.ts'
 import type { Registered } from './registration.ts'
-import { settleSending } from './settling.ts'
-import { UpstreamTime } from './upstream-time.ts'
-import type { Clock, Sending, StreamedResult, UpstreamResult } from '../ports.ts'
+import type { Clock, Sending } from '../ports.ts'
 
 /** Timings and facts of one request's way, for its log line. Milliseconds. */
 export interface Steps {
@@ -73,6 +65,13 @@ export interface Visit {
   readonly steps: Steps
   /** The request body's share of the gateway's buffers. */
   readonly holding: Holding
+}
+
+/** One event of a request: all of it, or (`batch: split`) one of several. */
+export interface Part extends Pick<Visit, 'id' | 'name' | 'identified' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
+  readonly claim: Pick<Visit['claim'], 'fingerprint' | 'scheme' | 'earlierId'>
+  /** Its place in the batch; none: it is all of the request. */
+  readonly item?: number
 }
 
 /** What the arbiter said to the claim. Only `won` permits sending. */
@@ -171,20 +170,24 @@ export class Execution {
 
   /** Since before the claim's last statement, on whichever clock more time has passed: as old is what it showed. */
   sinceAskedMs (clock: Clock): number {
-    return Math.max(clock.monotonicMs() - this.askedAtMs, clock.wallMs() - this.askedAtMs - this.clockOffsetMs)
+    return sinceMs(clock, { monotonicMs: this.askedAtMs, offsetMs: this.clockOffsetMs })
   }
 
   /** Since before its settle was asked for, as above: as old is what its ending says of the record. 0: none was. */
   sinceSettleAskedMs (clock: Clock): number {
-    if (this.settleAsked === null) return 0
-    const { monotonicMs, offsetMs } = this.settleAsked
-    return Math.max(clock.monotonicMs() - monotonicMs, clock.wallMs() - monotonicMs - offsetMs)
+    return this.settleAsked === null ? 0 : sinceMs(clock, this.settleAsked)
   }
 
   /** Since before the statement that granted the lease last; as above. */
   sinceGrantMs (clock: Clock): number {
-    const grantedAtMs = this.leaseEndsAtMs - this.visit.claim.leaseMs
-    return Math.max(clock.monotonicMs() - grantedAtMs, clock.wallMs() - grantedAtMs - this.clockOffsetMs)
+    return sinceMs(clock, { monotonicMs: this.leaseEndsAtMs - this.visit.claim.leaseMs, offsetMs: this.clockOffsetMs })
+  }
+
+  /** A statement that was begun at `reading` has granted, or renewed, the lease: it is counted from there (P4). */
+  grant ({ monotonicMs, offsetMs }: ClockReading): void {
+    this.askedAtMs = monotonicMs
+    this.leaseEndsAtMs = monotonicMs + this.visit.claim.leaseMs
+    this.clockOffsetMs = offsetMs
   }
 
   /** What a statement without an answer may still grant: the attempt that was expected, or the first of a new life. */
@@ -209,154 +212,3 @@ export class Execution {
 
 /** What the settle of a timed-out sending may take on top of `upstream.timeout`: ten statements' limits. */
 const SETTLE_TIME_MS = 20_000
-
-/** Share of the lease that must be left at the last point before sending: covers the way from the check to the wire. */
-const MARGIN_SHARE = 1 / 6
-/** How far wall and monotonic clock may part before the process is taken for one that was suspended: a second, or a quarter of the margin. */
-const SUSPENDED_MS = 1_000
-const SUSPENDED_SHARE = MARGIN_SHARE / 4
-
-/** The walk. Resolves when the record needs this process no more; those who wait look at `verdict` and `ending`. */
-export async function execute (gateway: Gateway, execution: Execution): Promise<void> {
-  const { clock } = gateway.world
-  const { visit } = execution
-  const { steps } = visit
-  const verdict = await claimInTime(gateway, execution)
-  steps.claimMs = clock.monotonicMs() - execution.startedAtMs
-  const sends = execution.mayFollow(verdict)
-  // Who comes now asks for himself; who has joined already is told what this claim was told.
-  if (!sends) gateway.leave(execution)
-  execution.verdict.resolve(verdict)
-  if (!sends) return
-  if (verdict.kind !== 'won') return sendUnprotected(gateway, execution)
-  steps.attempt = execution.attempt
-  if (execution.countsAnew) gateway.recordCounts.count(visit)
-  execution.sendsFromMs = clock.monotonicMs()
-  gateway.leases.hold(execution)
-  const kept = visit.route.idempotency.inbox === null ? null : await acceptClaimed(gateway, execution, () => maySend(gateway, execution))
-  if (kept !== null) return settleSending(gateway, execution, kept)
-  const sentAt = clock.monotonicMs()
-  execution.sendsFromMs = sentAt
-  const result = await send(gateway, execution, () => maySend(gateway, execution), () => { execution.sendsFromMs = clock.monotonicMs() })
-  steps.upstreamMs = clock.monotonicMs() - sentAt
-  gateway.world.meter.upstream(visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
-  await settleSending(gateway, execution, result)
-}
-
-/** A claim has `claimWithin`; one that comes through later is released unsent (P6: a client must not be told 503 and the request sent after all). */
-async function claimInTime (gateway: Gateway, execution: Execution): Promise<Verdict> {
-  const { clock, claimWithinMs, log } = gateway.world
-  const claiming = claimRecord(gateway, execution)
-  const verdict = await within(clock, claimWithinMs, claiming)
-  if (verdict !== OUT_OF_PATIENCE) return verdict
-  execution.cancelled = true
-  gateway.background(claiming.then(async late => {
-    if (late.kind === 'won') await gateway.releaseUnsent(execution.token, execution.visit.route.idempotency)
-  }))
-  log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'claim not decided in time; nothing was sent')
-  return { kind: 'unavailable', nothingKnows: false }
-}
-
-/** What of an execution its sending touches; one of mode drop has no more. */
-export interface Forwarding {
-  readonly visit: Visit
-  /** null: nobody counts them. */
-  readonly attempt: number | null
-  /** Went through before: the upstream is told. */
-  readonly duplicate?: boolean
-  sending: Sending | null
-  bufferedBytes: number
-}
-
-/** `maySend`: asked at the last point before the first byte. `placed`: called when that may come, for there is a connection's place. */
-export async function send (gateway: Gateway, execution: Forwarding, maySend: () => boolean, placed: () => void = () => {}): Promise<UpstreamResult> {
-  const { visit } = execution
-  const { clock, upstream } = gateway.world
-  const { route, asked } = visit
-  const time = new UpstreamTime(clock, route.upstream)
-  const sending = upstream.send({
-    upstream: route.upstream,
-    method: asked.method,
-    target: asked.target,
-    headers: guardedRequestHeaders(visit.rawHeaders, {
-      record: { id: visit.name, attempt: execution.attempt },
-      duplicate: execution.duplicate ?? false,
-      verified: verifierOf(route.idempotency),
-      requestId: visit.requestId,
-      keyHeader: route.idempotency.key.header,
-      rules: rulesOf(route.idempotency),
-      forwardKey: route.idempotency.forwardKey,
-      host: route.upstream.host,
-      forwarded: visit.forwarded,
-      extra: route.upstream.requestHeaders,
-      bodyBytes: asked.body.length
-    }),
-    body: asked.body,
-    responseBytesMax: route.idempotency.keep.responseBytesMax,
-    holder: visit.holding.holder,
-    placed: () => {
-      time.begin()
-      placed()
-    },
-    informed: visit.informed,
-    reserve: bytes => reserve(gateway, execution, bytes)
-  }, maySend)
-  execution.sending = sending
-  time.limit(sending)
-  try {
-    const result = await sending.result
-    if (result.kind === 'unsent' && result.refusal !== undefined) gateway.world.meter.shed('upstreamConnections', result.refusal)
-    if (result.kind === 'stream') releaseWhenTaken(gateway, execution, result)
-    return result
-  } finally {
-    time.end()
-  }
-}
-
-/** The client may take its time to read what was buffered, and longer than the execution. */
-function releaseWhenTaken (gateway: Gateway, execution: Forwarding, { taken }: StreamedResult): void {
-  const { bufferedBytes, visit: { holding: { holder } } } = execution
-  execution.bufferedBytes = 0
-  void taken.then(() => { gateway.buffered.release('answers', bufferedBytes, holder) })
-}
-
-function reserve (gateway: Gateway, execution: Forwarding, bytes: number): boolean {
-  if (gateway.buffered.take('answers', bytes, execution.visit.holding.holder) !== null) return false
-  execution.bufferedBytes += bytes
-  return true
-}
-
-/** E0: the last point before the first byte. The owner believes in its lease on its own clock, or nothing is sent. */
-function maySend (gateway: Gateway, execution: Execution): boolean {
-  const { clock } = gateway.world
-  const now = clock.monotonicMs()
-  if (!execution.won) {
-    if (!execution.cancelled) execution.sentAtMs = now
-    return !execution.cancelled
-  }
-  const { leaseMs } = execution.visit.claim
-  // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
-  const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)
-  if (!execution.visit.deferred && gateway.registration.standing(execution.visit.route.name) !== execution.registered) return false
-  const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
-  if (may) execution.sentAtMs = now
-  return may
-}
-
-async function sendUnprotected (gateway: Gateway, execution: Execution): Promise<void> {
-  gateway.world.log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'stores are down and the route says onStoreDown: forward; sent without protection')
-  const result = await send(gateway, execution, () => maySend(gateway, execution))
-  execution.ending.resolve(unprotectedEnding(execution, result))
-}
-
-function unprotectedEnding (execution: Execution, result: UpstreamResult): Ending {
-  switch (result.kind) {
-    case 'answer': {
-      const answer = { ...result.answer, headers: answerHeaders(result.answer.headers) }
-      return { kind: 'unprotected', answer, kept: { ...answer, headers: keptHeaders(answer.headers, execution.visit.route.idempotency.keep) } }
-    }
-    case 'stream': return { kind: 'streamed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'unprotected', stored: false }
-    case 'lost': return { kind: 'unknown', timedOut: result.timedOut }
-    case 'unsent': return result
-  }
-}

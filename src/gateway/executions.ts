@@ -31,6 +31,11 @@ export class Executions {
     this.#slots.delete(name)
   }
 
+  /** Of all that run: a claim under one of these is not lapsed by its own process. */
+  owners (): Buffer[] {
+    return this.all().map(execution => execution.owner)
+  }
+
   all (): Execution[] {
     return Array.from(this.#slots.values()).flatMap(({ execution }) => execution ?? [])
   }

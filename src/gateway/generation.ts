@@ -17,7 +17,8 @@
  * ends (docs/concepts/guarantees.md).
  */
 import type { Clock, Copy } from '../ports.ts'
-import type { ClockReading } from './gateway.ts'
+import { sinceMs } from './clock-reading.ts'
+import type { ClockReading } from './clock-reading.ts'
 
 /**
  * believed: replay it. unconfirmed: of the last generation known, which was asked for too long ago: the arbiter is asked again, if it
@@ -35,6 +36,8 @@ export class Generation {
   /** Monotonic: by then it was known. */
   #sinceMs = 0
   #asked: ClockReading = { monotonicMs: 0, offsetMs: 0 }
+  /** A sign of life at once, one for all who want one; the heartbeat sets it. Rejects as the arbiter does. */
+  sign: () => Promise<void> = async () => {}
 
   constructor (clock: Clock) {
     this.#clock = clock
@@ -62,7 +65,6 @@ export class Generation {
 
   /** On whichever clock more time has passed: the monotonic one stands still while the machine is suspended. */
   #ageMs (): number {
-    const { monotonicMs, offsetMs } = this.#asked
-    return Math.max(this.#clock.monotonicMs() - monotonicMs, this.#clock.wallMs() - monotonicMs - offsetMs)
+    return sinceMs(this.#clock, this.#asked)
   }
 }

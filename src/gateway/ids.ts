@@ -43,6 +43,11 @@ export class Ids {
   #known: Known | null = null
   #blocked: string | null = null
   #looking: Promise<void> | null = null
+  /**
+   * By scheme and route. What is lost becomes less, and its algorithms are no more than they were, unless another scheme claims: a
+   * failover may have undone a switch that was seen here, and the next one loses more.
+   */
+  readonly lostAlgorithms = new Map<string, readonly number[]>()
   /** Called when another scheme claims than this process has heard of. */
   onSwitch: () => void = () => {}
 
@@ -150,7 +155,9 @@ export class Ids {
     if (typeof keys === 'string' || typeof before === 'string') return
     const isNew = this.#known?.current.number !== keys.number
     this.#known = { current: keys, earlier: before }
-    if (isNew) this.onSwitch()
+    if (!isNew) return
+    this.lostAlgorithms.clear()
+    this.onSwitch()
   }
 
   /** A sentence, where they cannot be had. */

@@ -1,11 +1,12 @@
 /** Giving out keys (core/issued-keys.ts). Nothing is kept of them, so that nothing has to be asked but the caller's scope. */
 import { ISSUED_KEYS_PATH, KEY_RANDOM_BYTES, makeIssuedKey } from '../core/issued-keys.ts'
 import type { IssuedKeysPolicy } from '../core/policy.ts'
-import { bodyRefusal } from './admission.ts'
-import type { GuardedRequest } from './admission.ts'
+import { bodyRefusal } from './request.ts'
+import type { GuardedRequest } from './request.ts'
 import { callerScope } from './caller.ts'
-import type { CallerRequest } from './caller.ts'
-import type { Gateway } from './gateway.ts'
+import type { CallerParts, CallerRequest } from './caller.ts'
+import type { Drain } from './drain.ts'
+import type { Limits } from './limits.ts'
 import type { Rejected } from './outcome.ts'
 import { BodyRoom, holderOf } from './shares.ts'
 
@@ -16,11 +17,11 @@ export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody' | 'peer
 
 export interface IssuedKey { readonly kind: 'issued', readonly key: string, readonly expiresAtMs: number }
 
-export async function issueKey (gateway: Gateway, policy: IssuedKeysPolicy, request: KeyRequest): Promise<IssuedKey | Rejected> {
-  if (gateway.refusing) return { kind: 'rejected', code: 'draining', close: true }
+export async function issueKey (gateway: CallerParts & { readonly drain: Drain, readonly limits: Limits }, policy: IssuedKeysPolicy, request: KeyRequest): Promise<IssuedKey | Rejected> {
+  if (gateway.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
   const scope = await callerScope(gateway, request, policy, ISSUED_KEYS_PATH)
   if (scope.kind === 'refused') return scope.outcome
-  const room = new BodyRoom(gateway, holderOf(scope.caller, request.peer), BODY_BYTES_MAX)
+  const room = new BodyRoom(gateway.limits, holderOf(scope.caller, request.peer), BODY_BYTES_MAX)
   const read = await request.readBody(BODY_BYTES_MAX, room)
   room.release()
   if (read.kind !== 'body') return bodyRefusal(read.kind, room)

@@ -5,7 +5,11 @@
 import { Bag } from '../bag.ts'
 import type { Cancel, RenewResult } from '../ports.ts'
 import type { Execution } from './execution.ts'
-import type { ClockReading, Gateway } from './gateway.ts'
+import { readClocks } from './clock-reading.ts'
+import type { ClockReading } from './clock-reading.ts'
+import type { World } from './world.ts'
+
+interface LeaseParts { readonly world: World, readonly background: (work: Promise<void>) => void }
 
 /** A lease is due for renewal when a third of it is used up. */
 const RENEW_AT_SHARE = 1 / 3
@@ -16,13 +20,13 @@ const TICK_SHORTEST_MS = 20
 const TICK_LONGEST_MS = 1_000
 
 export class Leases {
-  readonly #gateway: Gateway
+  readonly #gateway: LeaseParts
   readonly #tickMs: number
   readonly #held = new Bag<Execution>()
   #cancelTick: Cancel | null = null
   #renewing = false
 
-  constructor (gateway: Gateway, shortestLeaseMs: number) {
+  constructor (gateway: LeaseParts, shortestLeaseMs: number) {
     this.#gateway = gateway
     const tickMs = shortestLeaseMs * RENEW_AT_SHARE / TICKS_PER_PERIOD
     this.#tickMs = Math.min(TICK_LONGEST_MS, Math.max(TICK_SHORTEST_MS, tickMs))
@@ -55,7 +59,7 @@ export class Leases {
 
   #tick (): void {
     if (this.#renewing) return
-    const reading = this.#gateway.readClocks()
+    const reading = readClocks(this.#gateway.world.clock)
     const due = this.#held.all().filter(execution => isDue(execution, reading.monotonicMs))
     if (due.length === 0) return
     this.#renewing = true
@@ -81,7 +85,7 @@ export class Leases {
 
   #note (execution: Execution, result: RenewResult, reading: ClockReading): void {
     if (result === 'renewed') {
-      this.#gateway.startLease(execution, reading)
+      execution.grant(reading)
       return
     }
     if (result === 'skipped' || execution.lease === null) return

@@ -3,22 +3,19 @@
  * as one of those is not executed: its outcome is not known, and an operator says what it was.
  */
 import { fingerprintUnder } from '../core/fingerprint.ts'
-import type { Part } from './accepting.ts'
-import type { Visit } from './execution.ts'
-import type { Gateway } from './gateway.ts'
-
-/** By scheme and route. What is lost becomes less, and its algorithms are no more than they were, unless the scheme that claims is another one. */
-export type LostAlgorithms = Map<string, readonly number[]>
+import type { Part, Visit } from './execution.ts'
+import type { Ids } from './ids.ts'
+import type { World } from './world.ts'
 
 /** @throws as the store does */
-export async function mayBeLost (gateway: Gateway, visit: Visit, parts: readonly Part[] | null): Promise<boolean> {
+export async function mayBeLost (gateway: { readonly ids: Ids, readonly world: World }, visit: Visit, parts: readonly Part[] | null): Promise<boolean> {
   const { lost } = gateway.ids
   if (lost === null) return false
   const { records } = gateway.world
   const { name: route } = visit.route
   const place = `${lost} ${route}`
-  const algorithms = gateway.lostAlgorithms.get(place) ?? await records.lostAlgorithms(lost, route)
-  gateway.lostAlgorithms.set(place, algorithms)
+  const algorithms = gateway.ids.lostAlgorithms.get(place) ?? await records.lostAlgorithms(lost, route)
+  gateway.ids.lostAlgorithms.set(place, algorithms)
   if (algorithms.length === 0) return false
   const found = await Promise.all((parts ?? [visit]).map(async ({ asked, identified: { key } }) => {
     const made = algorithms.map(alg => ({ alg, under: fingerprintUnder(asked, alg) }))

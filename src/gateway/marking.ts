@@ -6,12 +6,19 @@ import { DONE_WITHIN_MS, runningMs } from '../core/drop.ts'
 import type { MarkFate } from '../core/drop.ts'
 import type { Identity } from '../core/identity.ts'
 import type { DropPolicy } from '../core/policy.ts'
-import { StoreRejected, StoreUnavailable } from '../errors.ts'
+import { errorText, StoreRejected, StoreUnavailable } from '../errors.ts'
 import type { MarkStore } from '../ports.ts'
 import type { Dropping, MarkVerdict } from './droppings.ts'
 import type { Visit } from './execution.ts'
-import type { Gateway } from './gateway.ts'
+import type { Drain } from './drain.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
+import type { World } from './world.ts'
+
+export interface MarkParts {
+  readonly world: World
+  readonly drain: Drain
+  readonly background: (work: Promise<void>) => void
+}
 
 /** Between two tries: short enough for a lost reply, long enough for a restart. */
 const RETRY_FIRST_MS = 50
@@ -20,7 +27,7 @@ const RETRY_LONGEST_MS = 2_000
 const REMEMBER_FOR_MS = 30_000
 
 /** Only 'marked' and 'unprotected' permit sending. A mark that comes through later is taken back. */
-export async function markInTime (gateway: Gateway, dropping: Dropping, marks: MarkStore, policy: DropPolicy): Promise<MarkVerdict> {
+export async function markInTime (gateway: MarkParts, dropping: Dropping, marks: MarkStore, policy: DropPolicy): Promise<MarkVerdict> {
   const { clock, claimWithinMs, log } = gateway.world
   const marking = mark(gateway, dropping, marks, policy)
   const verdict = await within(clock, claimWithinMs, marking)
@@ -36,7 +43,7 @@ function withoutMark ({ visit }: Dropping): MarkVerdict {
   return visit.route.idempotency.onStoreDown === 'forward' ? 'unprotected' : 'unavailable'
 }
 
-async function mark (gateway: Gateway, dropping: Dropping, marks: MarkStore, policy: DropPolicy): Promise<MarkVerdict> {
+async function mark (gateway: MarkParts, dropping: Dropping, marks: MarkStore, policy: DropPolicy): Promise<MarkVerdict> {
   const { visit, token } = dropping
   const { clock, claimWithinMs, log } = gateway.world
   const { upstream, name, idempotency: { onStoreDown } } = visit.route
@@ -50,26 +57,26 @@ async function mark (gateway: Gateway, dropping: Dropping, marks: MarkStore, pol
       const inDoubt = error instanceof StoreUnavailable && error.inDoubt
       dropping.doubted ||= inDoubt
       // Under the same token: if it was applied, this finds it.
-      if (inDoubt && !gateway.stopped && dropping.ageMs(clock) + pauseMs < claimWithinMs / 2) {
-        await gateway.pause(pauseMs)
+      if (inDoubt && !gateway.drain.stopped && dropping.ageMs(clock) + pauseMs < claimWithinMs / 2) {
+        await gateway.drain.pause(pauseMs)
         continue
       }
       if (dropping.doubted) gateway.background(takeBack(gateway, dropping, marks))
-      log.warn({ record: visit.name, route: name, onStoreDown, error: messageOf(error) }, 'event could not be marked')
+      log.warn({ record: visit.name, route: name, onStoreDown, error: errorText(error) }, 'event could not be marked')
       return withoutMark(dropping)
     }
   }
 }
 
 /** Nothing was sent under it. Twice: a statement that was given up may still be on its way. */
-async function takeBack (gateway: Gateway, dropping: Dropping, marks: MarkStore): Promise<void> {
+async function takeBack (gateway: MarkParts, dropping: Dropping, marks: MarkStore): Promise<void> {
   const { visit, token } = dropping
   const { claimWithinMs } = gateway.world
   const forMs = runningMs(visit.route.upstream.timeoutMs, claimWithinMs)
   const remove = async (): Promise<boolean> => marks.remove(visit.id, token)
   await untilDone(gateway, dropping, remove, forMs)
-  await gateway.pause(claimWithinMs)
-  if (!gateway.stopped) await untilDone(gateway, dropping, remove, forMs)
+  await gateway.drain.pause(claimWithinMs)
+  if (!gateway.drain.stopped) await untilDone(gateway, dropping, remove, forMs)
 }
 
 export interface Ended {
@@ -82,7 +89,7 @@ export interface Ended {
 }
 
 /** After the sending. Never rejects. */
-export async function endMark (gateway: Gateway, dropping: Dropping, marks: MarkStore, fate: MarkFate, policy: DropPolicy): Promise<Ended> {
+export async function endMark (gateway: MarkParts, dropping: Dropping, marks: MarkStore, fate: MarkFate, policy: DropPolicy): Promise<Ended> {
   if (fate === 'stays') return { inTime: true, stands: true, rest: Promise.resolve(true) }
   const { visit, token } = dropping
   const { clock, claimWithinMs } = gateway.world
@@ -96,7 +103,7 @@ export async function endMark (gateway: Gateway, dropping: Dropping, marks: Mark
 }
 
 /** null: given up. */
-async function untilDone (gateway: Gateway, { visit }: Dropping, work: () => Promise<boolean>, forMs: number): Promise<boolean | null> {
+async function untilDone (gateway: MarkParts, { visit }: Dropping, work: () => Promise<boolean>, forMs: number): Promise<boolean | null> {
   const { clock, meter, log } = gateway.world
   const endsAtMs = clock.monotonicMs() + forMs
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
@@ -104,20 +111,16 @@ async function untilDone (gateway: Gateway, { visit }: Dropping, work: () => Pro
       return await work()
     } catch (error) {
       meter.settleRetried(visit.route.name)
-      const over = gateway.stopped || error instanceof StoreRejected || clock.monotonicMs() + pauseMs > endsAtMs
+      const over = gateway.drain.stopped || error instanceof StoreRejected || clock.monotonicMs() + pauseMs > endsAtMs
       if (over) {
-        log.error({ record: visit.name, route: visit.route.name, error: messageOf(error) }, 'the mark of an event could not be written; it ends by itself')
+        log.error({ record: visit.name, route: visit.route.name, error: errorText(error) }, 'the mark of an event could not be written; it ends by itself')
         return null
       }
-      await gateway.pause(pauseMs)
+      await gateway.drain.pause(pauseMs)
     }
   }
 }
 
 function identityOf ({ claim: { id, scheme, earlierId } }: Visit): Identity {
   return { id, scheme, earlierId }
-}
-
-function messageOf (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

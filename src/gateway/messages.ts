@@ -5,15 +5,14 @@ import type { MessageDetail } from '../core/message.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import { ID_BYTES } from '../core/record.ts'
 import { callerScope } from './caller.ts'
-import type { CallerRequest, CallerScope } from './caller.ts'
-import type { Gateway } from './gateway.ts'
+import type { CallerParts, CallerRequest, CallerScope } from './caller.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
 export interface FoundMessage { readonly kind: 'message', readonly message: MessageDetail }
 
 /** `name`: what stands for the id in the path. */
-export async function findMessage (gateway: Gateway, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {
+export async function findMessage (gateway: CallerParts, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {
   const { inbox, inboxes } = gateway.world
   const id = Buffer.from(name, 'base64url')
   // One spelling of each id: what decodes to the same bytes is not the same name.
@@ -31,7 +30,7 @@ export async function findMessage (gateway: Gateway, request: CallerRequest, nam
 }
 
 /** By the scheme that the message was accepted under, whichever claims now. */
-function isOwner (gateway: Gateway, caller: CallerScope, scopeHash: Buffer): boolean {
+function isOwner (gateway: CallerParts, caller: CallerScope, scopeHash: Buffer): boolean {
   return gateway.ids.keyed.some(({ rules, secret }) => {
     const scope = caller.under(rules)?.scope
     return scope !== undefined && timingSafeEqual(messageScope(scope, secret), scopeHash)

@@ -4,12 +4,12 @@ import { headersRead } from '../core/key-sources.ts'
 import { mistypedKey } from '../core/mistyped-key.ts'
 import type { KeyPolicy } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
-import type { Gateway } from './gateway.ts'
+import type { Notices } from './notices.ts'
 
 const BECAME = { passed: 'passed unguarded', refused: 'was refused' } as const
 
 /** `became`: what the gateway did with the request. */
-export function noteMistyped ({ notices }: Gateway, route: string, { sources, header }: KeyPolicy, rawHeaders: RawHeaders, became: keyof typeof BECAME): void {
+export function noteMistyped (notices: Notices, route: string, { sources, header }: KeyPolicy, rawHeaders: RawHeaders, became: keyof typeof BECAME): void {
   const read = sources.flatMap(headersRead)
   const sent = read.includes(header) ? mistypedKey(rawHeaders, read) : null
   if (sent !== null) notices.warn('mistyped-key', route, sent.toLowerCase(), { sent, expected: spelledName(header) }, `a request ${BECAME[became]}: it has no key, but a header whose name looks like a mistyped one`)

@@ -3,15 +3,16 @@ import { ISSUED_KEYS_PATH, judgeIssuedKey } from '../core/issued-keys.ts'
 import type { IssuedKeyVerdict } from '../core/issued-keys.ts'
 import type { FoundKey } from '../core/key-sources.ts'
 import type { IssuedKeysPolicy } from '../core/policy.ts'
-import type { Gateway } from './gateway.ts'
-import type { GuardedRequest } from './admission.ts'
+import type { Ids } from './ids.ts'
+import type { World } from './world.ts'
+import type { GuardedRequest } from './request.ts'
 import { eitherRules } from './caller.ts'
 import type { CallerScope } from './caller.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
 /** null: the route takes any key, or this one is good. */
-export function notIssued (gateway: Gateway, { route, steps }: GuardedRequest, found: FoundKey, caller: Pick<CallerScope, 'under'>): Rejected | null {
+export function notIssued (gateway: { readonly world: World, readonly ids: Ids }, { route, steps }: GuardedRequest, found: FoundKey, caller: Pick<CallerScope, 'under'>): Rejected | null {
   const { issued } = route.idempotency
   if (issued === null) return null
   const verdict = found.kind === 'key' ? verdictOn(gateway, issued, found.key, caller) : 'forged'
@@ -21,9 +22,9 @@ export function notIssued (gateway: Gateway, { route, steps }: GuardedRequest, f
 }
 
 /** A key is good for its caller under the rules that it was issued by, whichever hold now. */
-function verdictOn (gateway: Gateway, issued: IssuedKeysPolicy, key: string, caller: Pick<CallerScope, 'under'>): IssuedKeyVerdict {
+function verdictOn (gateway: { readonly world: World, readonly ids: Ids }, issued: IssuedKeysPolicy, key: string, caller: Pick<CallerScope, 'under'>): IssuedKeyVerdict {
   const nowMs = gateway.world.clock.wallMs()
-  for (const rules of eitherRules(gateway)) {
+  for (const rules of eitherRules(gateway.ids)) {
     const scope = caller.under(rules)?.caller
     const verdict = scope === undefined ? 'forged' : judgeIssuedKey(issued, { key, scope, nowMs })
     if (verdict !== 'forged') return verdict

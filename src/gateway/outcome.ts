@@ -9,8 +9,6 @@ import type { Answer, RawHeaders } from '../core/record.ts'
 export type AnswerBody = AsyncIterable<Buffer> & { destroy: (error?: Error) => void }
 
 export type Outcome =
-  /** No key, and none is required, or nothing to guard by its head: not ours, passes through. */
-  | { readonly kind: 'keyless' }
   /**
    * Refused before anything was claimed. `close`: the connection must not be used again. `challenge`: what would be an answer to
    * it, where the code alone does not say. `reason`: for the log line.

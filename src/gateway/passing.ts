@@ -5,12 +5,13 @@
 import { rulesOf } from '../core/deciding.ts'
 import { answerHeaders, guardedRequestHeaders } from '../core/headers.ts'
 import type { Holder } from '../core/limit.ts'
-import type { GuardedRequest } from './admission.ts'
-import type { Gateway } from './gateway.ts'
+import type { GuardedRequest } from './request.ts'
+import type { Limits } from './limits.ts'
+import type { World } from './world.ts'
 import type { Outcome } from './outcome.ts'
 import { UpstreamTime } from './upstream-time.ts'
 
-export async function passOn (gateway: Gateway, { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest, body: Buffer, holder: Holder): Promise<Outcome> {
+export async function passOn (gateway: { readonly world: World, readonly limits: Limits }, { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest, body: Buffer, holder: Holder): Promise<Outcome> {
   const { clock, upstream } = gateway.world
   const { upstream: to, idempotency } = route
   let heldBytes = 0
@@ -26,12 +27,12 @@ export async function passOn (gateway: Gateway, { route, method, target, rawHead
     informed,
     responseBytesMax: idempotency.keep.responseBytesMax,
     reserve: bytes => {
-      if (gateway.buffered.take('answers', bytes, holder) !== null) return false
+      if (gateway.limits.buffered.take('answers', bytes, holder) !== null) return false
       heldBytes += bytes
       return true
     }
   }, () => true)
-  const release = (): void => { gateway.buffered.release('answers', heldBytes, holder) }
+  const release = (): void => { gateway.limits.buffered.release('answers', heldBytes, holder) }
   time.limit(sending)
   const sentAt = clock.monotonicMs()
   try {

@@ -1,9 +1,7 @@
 /**
  * Waiting with an end. Never cancels what it waits for: an execution goes on behind whoever has stopped waiting (E1).
  */
-import type { Holder } from '../core/limit.ts'
 import type { Clock } from '../ports.ts'
-import type { Gateway } from './gateway.ts'
 
 export const OUT_OF_PATIENCE = Symbol('out of patience')
 
@@ -34,15 +32,3 @@ export async function pause (clock: Clock, ms: number): Promise<void> {
 /** Polling for an execution in another process: quick at first, for most end soon; then once a second. */
 export const POLL_FIRST_MS = 250
 export const POLL_LONGEST_MS = 1_000
-
-/** false: as many wait already as may, or as may of this one's. */
-export function enterWait (gateway: Gateway, holder: Holder): boolean {
-  if (gateway.waiting.take(1, holder) !== null) return false
-  gateway.world.meter.waiters(1)
-  return true
-}
-
-export function leaveWait (gateway: Gateway, holder: Holder): void {
-  gateway.waiting.release(1, holder)
-  gateway.world.meter.waiters(-1)
-}

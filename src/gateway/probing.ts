@@ -9,14 +9,19 @@ import type { Finding, Question } from '../core/probe.ts'
 import type { Answer } from '../core/record.ts'
 import { explained } from '../core/upstream-fault.ts'
 import type { DueProbe, ProbeResult, Resolution, UpstreamResult } from '../ports.ts'
-import type { Gateway } from './gateway.ts'
-import type { ProbedRoute } from './world.ts'
+import type { Drain } from './drain.ts'
+import type { ProbedRoute, World } from './world.ts'
+
+interface ProbeParts {
+  readonly world: World
+  readonly drain: Drain
+}
 
 /** What a question of another build, or for an upstream that is not the route's any more, waits for: somebody changes it. Doubles. */
 const UNASKABLE_MS = 60_000
 const UNASKABLE_LONGEST_MS = 3_600_000
 
-export async function probe (gateway: Gateway, due: DueProbe): Promise<void> {
+export async function probe (gateway: ProbeParts, due: DueProbe): Promise<void> {
   const { meter, log, records } = gateway.world
   const route = gateway.world.probed.get(due.route)
   const question = readQuestion(due.question)
@@ -28,7 +33,7 @@ export async function probe (gateway: Gateway, due: DueProbe): Promise<void> {
   }
   const finding = await ask(gateway, route, question, due)
   // The stores are going, and whoever asks next has it handed out again.
-  if (gateway.stopped) return
+  if (gateway.drain.stopped) return
   const step = afterFinding(route.idempotency.probe, due, finding)
   const told = { record, route: due.route, requestId: due.requestId, attempt: due.token.attempt, asked: due.tries }
   switch (step.do) {
@@ -48,7 +53,7 @@ export async function probe (gateway: Gateway, due: DueProbe): Promise<void> {
 
 // ---------------------------------------------------------------- the question
 
-async function ask (gateway: Gateway, route: ProbedRoute, question: Question, due: DueProbe): Promise<Finding> {
+async function ask (gateway: ProbeParts, route: ProbedRoute, question: Question, due: DueProbe): Promise<Finding> {
   const { clock, upstream } = gateway.world
   const { probe: policy, keep } = route.idempotency
   const sending = upstream.send({
@@ -65,10 +70,10 @@ async function ask (gateway: Gateway, route: ProbedRoute, question: Question, du
     responseBytesMax: keep.responseBytesMax,
     timeoutMs: policy.timeoutMs,
     reserve: () => true
-  }, () => !gateway.stopped)
+  }, () => !gateway.drain.stopped)
   const give = (): void => { sending.cancel('PROBE_TIMEOUT', true) }
   const cancel = clock.after(policy.timeoutMs, give)
-  gateway.asking.add(give)
+  gateway.drain.probes.add(give)
   try {
     const result = await sending.result
     // What has no end is not read to its end: a question, unlike a request, may be broken off.
@@ -76,7 +81,7 @@ async function ask (gateway: Gateway, route: ProbedRoute, question: Question, du
     return findingOf(route, result)
   } finally {
     cancel()
-    gateway.asking.delete(give)
+    gateway.drain.probes.delete(give)
   }
 }
 
@@ -124,7 +129,7 @@ function release (route: ProbedRoute, { token, tries }: DueProbe): Resolution {
   }
 }
 
-async function settle (gateway: Gateway, { token, route, tries }: DueProbe, resolution: Resolution, result: ProbeResult, told: object): Promise<void> {
+async function settle (gateway: ProbeParts, { token, route, tries }: DueProbe, resolution: Resolution, result: ProbeResult, told: object): Promise<void> {
   const { meter, log, records, locks } = gateway.world
   const settled = await records.resolve(resolution)
   if (settled.kind === 'done') {

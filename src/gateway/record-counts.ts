@@ -7,10 +7,13 @@ import { keyHash } from '../core/identity.ts'
 import type { Refusal } from '../core/limit.ts'
 import type { RecordCount } from '../ports.ts'
 import type { Visit } from './execution.ts'
-import type { Gateway } from './gateway.ts'
+import type { Ids } from './ids.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 import { within } from './patience.ts'
+import type { World } from './world.ts'
+
+interface RecordCountParts { readonly world: World, readonly ids: Ids }
 
 /** Of callers and peers: those that were not heard of for the longest time are asked for anew. Some MB. */
 const KNOWN_MAX = 10_000
@@ -34,11 +37,11 @@ interface Known {
 interface Bound { readonly as: Exclude<Refusal, 'full'>, readonly who: string, readonly most: number }
 
 export class RecordCounts {
-  readonly #gateway: Gateway
+  readonly #gateway: RecordCountParts
   readonly #known = new Map<string, Known>()
   #soon: Promise<void> | null = null
 
-  constructor (gateway: Gateway) {
+  constructor (gateway: RecordCountParts) {
     this.#gateway = gateway
   }
 

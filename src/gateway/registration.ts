@@ -8,7 +8,8 @@ import type { Aspects } from '../core/aspects.ts'
 import type { Route } from '../core/policy.ts'
 import { StoreUnavailable } from '../errors.ts'
 import type { RegisteredRoute } from '../ports.ts'
-import type { ClockReading } from './gateway.ts'
+import { readClocks, sinceMs } from './clock-reading.ts'
+import type { ClockReading } from './clock-reading.ts'
 import type { Ids } from './ids.ts'
 import type { World } from './world.ts'
 
@@ -129,8 +130,7 @@ export class Registration {
     // Before the others know that it does not: whatever is claimed from now on is refused.
     this.#held = new Set([...this.#held].filter(route => executing.has(route)))
     const isNew = [...executing].some(route => !this.#held.has(route))
-    const monotonicMs = clock.monotonicMs()
-    const at = { monotonicMs, offsetMs: clock.wallMs() - monotonicMs }
+    const at = readClocks(clock)
     try {
       await registry.register({ gateway: this.gateway, instance, schemes: this.#ids.names, routes, barrierMs: isNew ? this.#barrierMs : null })
       this.#held = executing
@@ -157,9 +157,7 @@ export class Registration {
   /** Silent for too long, on either clock: the others may have stopped reckoning with it. */
   #lapse (): void {
     if (this.#aliveAt === null) return
-    const { clock } = this.#world()
-    const passedMs = Math.max(clock.monotonicMs() - this.#aliveAt.monotonicMs, clock.wallMs() - this.#aliveAt.monotonicMs - this.#aliveAt.offsetMs)
-    if (passedMs >= BELIEVED_MS) this.#end()
+    if (sinceMs(this.#world().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()
   }
 
   #end (): void {

@@ -1,6 +1,6 @@
 /**
  * Notices the same route, key and fingerprint arriving under another scope: most often one caller whose token rotates
- * between retries, who is therefore not protected (docs/guides/deployment.md). Counts; never decides anything.
+ * between retries, who is therefore not protected (docs/guides/deploy-in-containers.md). Counts; never decides anything.
  */
 import { LRUCache } from 'lru-cache'
 import type { Fingerprint } from '../core/record.ts'

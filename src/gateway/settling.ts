@@ -9,21 +9,34 @@ import type { Judgement } from '../core/disposition.ts'
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import type { Answer, Fingerprint, Row, Settlement, SettledState, UnknownReason } from '../core/record.ts'
 import { explained } from '../core/upstream-fault.ts'
-import { StoreRejected } from '../errors.ts'
+import { errorText, StoreRejected } from '../errors.ts'
 import type { Clock, SettledAnswer, StreamedResult, UpstreamResult } from '../ports.ts'
-import { INBOX_UNREACHED } from './accepting.ts'
-import type { Taken } from './accepting.ts'
-import type { Ending, Execution, Visit } from './execution.ts'
-import type { Gateway } from './gateway.ts'
+import type { Ending, Execution } from './execution.ts'
+import type { Executions } from './executions.ts'
+import type { Leases } from './leases.ts'
+import type { Limits } from './limits.ts'
+import { INBOX_UNREACHED } from './modes.ts'
+import type { Taken } from './modes.ts'
+import type { Notices } from './notices.ts'
+import type { RecordCounts } from './record-counts.ts'
+import type { RecordWrites } from './record-writes.ts'
+import { readClocks } from './clock-reading.ts'
 import { watchStream } from './broken-streams.ts'
+import type { BrokenStreamParts } from './broken-streams.ts'
+import { noteIndeterminate, RETRY_FIRST_MS, RETRY_LONGEST_MS } from './indeterminate.ts'
 import type { AnswerBody } from './outcome.ts'
 import { OUT_OF_PATIENCE, within } from './patience.ts'
 
 /** How long waiters wait for the settle once the upstream has answered; the settle goes on after that (E6). */
 const SETTLE_PATIENCE_MS = 3_000
-/** First and longest pause between two tries of a settle: short enough for a restart, long enough for an outage. */
-export const RETRY_FIRST_MS = 100
-export const RETRY_LONGEST_MS = 2_000
+export interface SettleParts extends BrokenStreamParts {
+  readonly limits: Limits
+  readonly executions: Executions
+  readonly leases: Leases
+  readonly writes: RecordWrites
+  readonly recordCounts: RecordCounts
+  readonly notices: Notices
+}
 
 /** What is to be written, and what is said to those who wait once it is (or, `stored: false`, while it is not). */
 interface Plan {
@@ -48,7 +61,7 @@ type Settled =
 /** What came of an execution: a sending, or (accepting.ts) the inbox has it. */
 export type Result = UpstreamResult | Taken
 
-export async function settleSending (gateway: Gateway, execution: Execution, result: Result): Promise<void> {
+export async function settleSending (gateway: SettleParts, execution: Execution, result: Result): Promise<void> {
   const plan = planOf(gateway, execution, result)
   const startedAt = gateway.world.clock.monotonicMs()
   const settling = settleUntilDone(gateway, execution, plan.settlement)
@@ -65,10 +78,10 @@ export async function settleSending (gateway: Gateway, execution: Execution, res
   // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
   else if (settled.kind !== 'abandoned') await gateway.world.locks.unlock(execution.visit.id, execution.owner)
   if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) gateway.onQuestion()
-  gateway.leave(execution)
+  gateway.executions.leave(execution)
   execution.ending.resolve(endingOf(gateway, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
-  const swapped = copy !== null && settled.kind === 'stored' ? gateway.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, settled.askedAtMs) : null
+  const swapped = copy !== null && settled.kind === 'stored' ? gateway.writes.swapForCopy(execution.visit.id, execution.owner, copy, settled.keepLeftMs, settled.askedAtMs) : null
   // Behind the copy and together with it, where a store combines what it writes.
   if (settled.kind !== 'abandoned') gateway.world.locks.wake(execution.visit.id)
   await swapped
@@ -91,7 +104,7 @@ async function endStream (execution: Execution, body: AnswerBody): Promise<void>
 
 // ---------------------------------------------------------------- the plan
 
-function planOf (gateway: Gateway, execution: Execution, result: Result): Plan {
+function planOf (gateway: SettleParts, execution: Execution, result: Result): Plan {
   switch (result.kind) {
     case 'accepted': return planAccepted(execution, result.isNew)
     case 'taken-by-another': return planTakenByAnother(execution)
@@ -148,7 +161,7 @@ function planUnknown (execution: Execution, reason: UnknownReason, status: numbe
   }
 }
 
-function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan {
+function planAnswer (gateway: SettleParts, execution: Execution, raw: Answer): Plan {
   const policy = execution.visit.route.idempotency
   const answer: Answer = { ...raw, headers: answerHeaders(raw.headers) }
   const kept: Answer = { ...raw, headers: keptHeaders(answer.headers, policy.keep) }
@@ -177,14 +190,14 @@ function planAnswer (gateway: Gateway, execution: Execution, raw: Answer): Plan 
       answer,
       kept,
       stored: stored !== null,
-      expiresAtMs: stored === null ? null : gateway.expiresAtMs(stored.keepLeftMs, stored.askedAtMs)
+      expiresAtMs: stored === null ? null : gateway.writes.expiresAtMs(stored.keepLeftMs, stored.askedAtMs)
     }),
     kept
   }
 }
 
 /** Settled by its head alone, before its first byte goes out. What would be kept becomes a tombstone, never free again (E5). */
-function planStream (gateway: Gateway, execution: Execution, result: StreamedResult): Plan {
+function planStream (gateway: SettleParts, execution: Execution, result: StreamedResult): Plan {
   const policy = execution.visit.route.idempotency
   const headers = answerHeaders(result.headers)
   const judgement = judge({ status: result.status, headers: result.headers, body: Buffer.alloc(0) }, policy)
@@ -201,7 +214,7 @@ function planStream (gateway: Gateway, execution: Execution, result: StreamedRes
 }
 
 /** What the upstream asks for, or the route's. Bounds that change its wish are said: its owner would look for the reason elsewhere. */
-function keptFor (gateway: Gateway, { visit }: Execution, { ttlMs, ttlAskedMs, ttlUnread }: Judgement): number {
+function keptFor (gateway: SettleParts, { visit }: Execution, { ttlMs, ttlAskedMs, ttlUnread }: Judgement): number {
   const route = visit.route.name
   if (ttlUnread === true) gateway.notices.warn('ttl', route, 'unread', {}, "the upstream's Idempotency-Policy has a ttl that is no whole number of seconds: the answer is kept for as long as the route's retention")
   if (ttlMs !== null && ttlAskedMs !== undefined) {
@@ -219,21 +232,10 @@ function storable (status: number | null): number | null {
   return status !== null && status >= 100 && status <= 599 ? status : null
 }
 
-/** What of an execution its log line and its counters need. */
-export interface Told { readonly visit: Pick<Visit, 'name' | 'route' | 'requestId'>, readonly attempt: number, readonly question: Buffer | null }
-
-export function noteIndeterminate (gateway: Gateway, execution: Told, reason: UnknownReason, status: number | null): void {
-  const { route, name, requestId } = execution.visit
-  gateway.world.meter.indeterminate(route.name, reason.stage)
-  const unaskable = route.idempotency.probe !== null && execution.question === null
-  if (unaskable) gateway.world.meter.probed(route.name, 'unaskable')
-  gateway.world.log.error({ record: name, route: route.name, requestId, attempt: execution.attempt, stage: reason.stage, code: reason.code, status, unknown: route.idempotency.unknown, ...unaskable && { probe: 'the request lacks what probe asks for, or has it in a form that can be read in two ways' } }, 'outcome unknown: the record is indeterminate')
-}
-
 // ---------------------------------------------------------------- writing it
 
 /** Tries until the arbiter has answered, or the process ends. Never rejects. */
-async function settleUntilDone (gateway: Gateway, execution: Execution, wanted: Settlement): Promise<Settled> {
+async function settleUntilDone (gateway: SettleParts, execution: Execution, wanted: Settlement): Promise<Settled> {
   const { meter, log } = gateway.world
   const { route, name } = execution.visit
   let settlement = wanted
@@ -243,17 +245,17 @@ async function settleUntilDone (gateway: Gateway, execution: Execution, wanted: 
       return settled.kind === 'stored' && settlement.outcome !== wanted.outcome ? { kind: 'degraded' } : settled
     } catch (error) {
       meter.settleRetried(route.name)
-      log.warn({ record: name, route: route.name, outcome: settlement.outcome, error: error instanceof Error ? error.message : String(error) }, 'settling failed; trying again')
+      log.warn({ record: name, route: route.name, outcome: settlement.outcome, error: errorText(error) }, 'settling failed; trying again')
       if (error instanceof StoreRejected) settlement = lesser(settlement)
-      if (gateway.stopped) return { kind: 'abandoned' }
-      await gateway.pause(pauseMs)
+      if (gateway.drain.stopped) return { kind: 'abandoned' }
+      await gateway.drain.pause(pauseMs)
     }
   }
 }
 
-async function settleOnce (gateway: Gateway, execution: Execution, settlement: Settlement): Promise<Settled> {
+async function settleOnce (gateway: SettleParts, execution: Execution, settlement: Settlement): Promise<Settled> {
   const { records, clock } = gateway.world
-  const asked = gateway.readClocks()
+  const asked = readClocks(clock)
   const [askedAtMs, askedAtWallMs] = [asked.monotonicMs, asked.monotonicMs + asked.offsetMs]
   execution.settleAsked = asked
   let result = await records.settle(settlement)
@@ -299,12 +301,13 @@ function lesser (settlement: Settlement): Settlement {
 // ---------------------------------------------------------------- those who wait
 
 /** E6: the real answer now, marked; an unsettled copy in Redis, so that another process can settle it if this one dies. */
-async function giveUnsettled (gateway: Gateway, execution: Execution, plan: Plan): Promise<void> {
+async function giveUnsettled (gateway: SettleParts, execution: Execution, plan: Plan): Promise<void> {
   const { locks, log, meter } = gateway.world
   const { visit } = execution
   execution.unsettled = true
   meter.answeredUnsettled(visit.route.name)
-  gateway.holdUnsettled(execution, plan.settlement.body?.length ?? 0)
+  execution.unsettledBytes = plan.settlement.body?.length ?? 0
+  gateway.limits.holdUnsettled(execution.unsettledBytes)
   log.error({ record: visit.name, route: visit.route.name, outcome: plan.settlement.outcome }, 'the arbiter does not take the outcome; the answer is given unsettled and settling goes on')
   execution.ending.resolve(plan.ending(null))
   if (plan.settlement.outcome !== 'completed' || plan.kept === null) return
@@ -318,7 +321,7 @@ function sameFingerprint (one: Fingerprint, other: Fingerprint): boolean {
   return one.alg === other.alg && one.value.equals(other.value)
 }
 
-function noteSettledLate (gateway: Gateway, execution: Execution, settled: Settled): void {
+function noteSettledLate (gateway: SettleParts, execution: Execution, settled: Settled): void {
   const { log, clock } = gateway.world
   const { route, name } = execution.visit
   const fields = { record: name, route: route.name, came: settled.kind, afterMs: Math.round(clock.monotonicMs() - execution.startedAtMs) }
@@ -326,7 +329,7 @@ function noteSettledLate (gateway: Gateway, execution: Execution, settled: Settl
   else log.error(fields, 'the answer that was given unsettled could not be stored as it was')
 }
 
-function endingOf (gateway: Gateway, execution: Execution, plan: Plan, settled: Settled): Ending {
+function endingOf (gateway: SettleParts, execution: Execution, plan: Plan, settled: Settled): Ending {
   switch (settled.kind) {
     case 'stored': return plan.ending(settled)
     case 'degraded':
@@ -336,7 +339,7 @@ function endingOf (gateway: Gateway, execution: Execution, plan: Plan, settled: 
 }
 
 /** E7: what is stored, if something is; else the upstream's own answer, marked. */
-function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: Row | null): Ending {
+function fencedEnding (gateway: SettleParts, execution: Execution, plan: Plan, row: Row | null): Ending {
   const { route, name } = execution.visit
   gateway.world.meter.settleFenced(route.name)
   gateway.world.log.warn({ record: name, route: route.name, attempt: execution.attempt, state: row?.state ?? 'none', rowAttempt: row?.attempt ?? null }, 'settle was fenced: the record is not ours any more')
@@ -345,5 +348,5 @@ function fencedEnding (gateway: Gateway, execution: Execution, plan: Plan, row: 
   if (!sameFingerprint(row.fingerprint, execution.visit.claim.fingerprint)) return plan.ending(null)
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.ending(null)
-  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.expiresAtMs(row.keepLeftMs ?? 0, gateway.world.clock.monotonicMs()) }
+  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: gateway.writes.expiresAtMs(row.keepLeftMs ?? 0, gateway.world.clock.monotonicMs()) }
 }

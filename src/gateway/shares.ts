@@ -1,10 +1,8 @@
 /** Whose share of a limit a request counts in, and what is answered where there is none left (core/limit.ts). */
 import type { Holder, Refusal } from '../core/limit.ts'
-import { codeOfRefusal } from '../core/problems.ts'
 import { isShared } from '../core/scope.ts'
-import type { ShedLimit } from '../ports.ts'
 import { KIND_SHARE } from './buffers.ts'
-import type { Gateway } from './gateway.ts'
+import type { Limits } from './limits.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
@@ -13,32 +11,24 @@ export function holderOf (caller: string, peer: string | null): Holder {
   return { caller: isShared(caller) ? null : caller, peer }
 }
 
-/** null: it goes on. */
-export function refusedBy (gateway: Gateway, limit: ShedLimit, refusal: Refusal | null): Rejected | null {
-  if (refusal === null) return null
-  gateway.world.meter.shed(limit, refusal)
-  return rejected(codeOfRefusal(refusal))
-}
-
 /** Where a body goes that is being read: bytes of the gateway's buffers. */
 export class BodyRoom {
-  readonly #gateway: Gateway
+  readonly #limits: Limits
   readonly holder: Holder
   readonly #least: number
   #held = 0
   #refusal: Refusal = 'full'
 
   /** `bytesMax`: of one body; one that no share would ever hold has room while nobody is in its way. */
-  constructor (gateway: Gateway, holder: Holder, bytesMax: number) {
-    this.#gateway = gateway
+  constructor (limits: Limits, holder: Holder, bytesMax: number) {
+    this.#limits = limits
     this.holder = holder
-    const { bufferedBytes, share } = gateway.world.limits
-    this.#least = bytesMax > bufferedBytes * KIND_SHARE * share ? bytesMax : 0
+    this.#least = bytesMax > limits.bufferedBytesMax * KIND_SHARE * limits.share ? bytesMax : 0
   }
 
   /** false: there is none, and nothing was taken. */
   readonly take = (bytes: number): boolean => {
-    const refusal = this.#gateway.buffered.take('requests', bytes, this.holder, this.#least)
+    const refusal = this.#limits.buffered.take('requests', bytes, this.holder, this.#least)
     if (refusal === null) this.#held += bytes
     else this.#refusal = refusal
     return refusal === null
@@ -46,12 +36,12 @@ export class BodyRoom {
 
   /** All of it is given back. */
   release (): void {
-    this.#gateway.buffered.release('requests', this.#held, this.holder)
+    this.#limits.buffered.release('requests', this.#held, this.holder)
     this.#held = 0
   }
 
   /** What is answered after the last {@link take} that got nothing; nothing is read behind it. */
   refused (): Rejected {
-    return { ...refusedBy(this.#gateway, 'bufferedBytes', this.#refusal) ?? rejected('overloaded'), close: true }
+    return { ...this.#limits.refused('bufferedBytes', this.#refusal) ?? rejected('overloaded'), close: true }
   }
 }

@@ -2,62 +2,24 @@
  * A request that holds several events, as the messages that it becomes: each with its own identity, found in its own body, or
  * none of them. Reads and decides; the door (which stores them in one transaction) writes.
  */
-import { itemsType, splitBatch } from '../core/batch.ts'
+import { itemHeaders, splitBatch } from '../core/batch.ts'
 import type { Batch, BatchItem } from '../core/batch.ts'
 import { fingerprintOf } from '../core/fingerprint.ts'
-import type { Keyed, KeySource } from '../core/key-source.ts'
+import type { Keyed } from '../core/key-source.ts'
 import { findKey } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
-import { pairs } from '../core/lines.ts'
-import type { GuardedRoute } from '../core/policy.ts'
-import type { Fingerprint, RawHeaders } from '../core/record.ts'
 import type { Rules } from '../core/rules.ts'
-import type { Part } from './accepting.ts'
-import type { Visit } from './execution.ts'
+import type { Part, Visit } from './execution.ts'
 import { keyHashOf } from './ids.ts'
 import type { Identified } from './ids.ts'
+import { ONE } from './modes.ts'
+import type { Split, SplitMessage } from './modes.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
+import type { GuardedRequest } from './request.ts'
 
-/** What of a request its events are made of; `nowMs` as {@link Keyed} has it. */
-export interface Splittable {
-  readonly route: GuardedRoute
-  readonly method: string
-  readonly target: string
-  readonly rawHeaders: RawHeaders
-}
-
-/** One event, as if the sender had sent it alone. */
-export interface SplitMessage {
-  readonly key: string
-  readonly source: KeySource | null
-  readonly fingerprint: Fingerprint
-  /** By which the fingerprint is made. */
-  readonly rules: Rules
-  /** The batch's, with the media type of one event. */
-  readonly rawHeaders: RawHeaders
-  /** Its place in the batch, the first one's where it is there twice. */
-  readonly index: number
-  readonly body: Buffer
-}
-
-export type Split =
-  /** Not several: it goes on as any request. */
-  | { readonly kind: 'one' }
-  /** In their order; what is there twice is there once. */
-  | { readonly kind: 'several', readonly messages: readonly [SplitMessage, ...SplitMessage[]] }
-  /** None is accepted. */
-  | { readonly kind: 'refused', readonly outcome: Rejected }
-
-/**
- * The key as the head has it, in place of findKey: whether a batch of CloudEvents has one is for its events to say, where
- * the route takes it apart.
- */
-export function headKey (request: Splittable, nowMs: Keyed['nowMs']): FoundKey {
-  const { key, inbox } = request.route.idempotency
-  const rawHeaders = inbox?.batch === 'split' ? headersOfItem(request.rawHeaders, itemsType(request.rawHeaders)) : request.rawHeaders
-  return findKey(key, { rawHeaders, target: request.target, match: request.route.match, nowMs }, null)
-}
+/** What of a request its events are made of. */
+type Splittable = Pick<GuardedRequest, 'route' | 'method' | 'target' | 'rawHeaders'>
 
 /**
  * Before the body is asked for a key: a preset's might be the first event's, or take the whole for nothing of ours. A key in
@@ -66,7 +28,7 @@ export function headKey (request: Splittable, nowMs: Keyed['nowMs']): FoundKey {
 export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['nowMs'], rules: Rules): Split {
   const { inbox: policy, inboxFor } = request.route.idempotency
   // A client that asks for the inbox is answered for one request.
-  if (policy === null || inboxFor === 'asked' || headKey(request, nowMs).kind !== 'body') return ONE
+  if (policy === null || inboxFor === 'asked') return ONE
   const batch = splitBatch(request.rawHeaders, body)
   if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
   if (batch.kind === 'bad') return refused(rejected('bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
@@ -87,7 +49,7 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
   const { route, method, target } = request
   const { key: keyPolicy, fingerprint: fingerprintPolicy } = route.idempotency
   // The same of every item, as its media type is.
-  const rawHeaders = headersOfItem(request.rawHeaders, items[0]?.contentType ?? null)
+  const rawHeaders = itemHeaders(request.rawHeaders, items[0]?.contentType ?? null)
   const messages = new Map<string, SplitMessage>()
   for (const [index, { body }] of items.entries()) {
     const found = findKey(keyPolicy, { rawHeaders, target, match: route.match, nowMs }, body)
@@ -133,21 +95,8 @@ function keyless (found: Exclude<FoundKey, { kind: 'key' }>, index: number): Rej
   }
 }
 
-/** True of the whole body, and of none of its items. */
-const OF_THE_WHOLE: ReadonlySet<string> = new Set(['content-digest', 'repr-digest', 'digest', 'content-md5'])
-
-function headersOfItem (rawHeaders: RawHeaders, contentType: string | null): RawHeaders {
-  return [...pairs(rawHeaders)].flatMap(([name, value]) => {
-    const lower = name.toLowerCase()
-    if (OF_THE_WHOLE.has(lower)) return []
-    return [name, lower === 'content-type' ? contentType ?? value : value]
-  })
-}
-
 /** Nothing of it was written. */
 export const NONE_ACCEPTED = 'Nothing of this request was accepted.'
-
-export const ONE: Split = { kind: 'one' }
 
 function refused (outcome: Rejected): Split {
   return { kind: 'refused', outcome }

@@ -5,8 +5,14 @@
  * under way under it.
  */
 import { OWNER_BYTES } from '../core/record.ts'
-import type { Clock } from '../ports.ts'
-import type { ClockReading, Gateway } from './gateway.ts'
+import type { Clock, InboxStore, Log, Random } from '../ports.ts'
+import { readClocks } from './clock-reading.ts'
+import type { ClockReading } from './clock-reading.ts'
+
+interface WorkerLeaseParts {
+  readonly world: { readonly clock: Clock, readonly random: Random, readonly log: Log, readonly inbox: Pick<InboxStore, 'alive' | 'gone'> }
+  readonly background: (work: Promise<void>) => void
+}
 
 /** How long a worker that is not heard of keeps what it has. */
 export const WORKER_LEASE_MS = 15_000
@@ -63,13 +69,13 @@ export class WorkerLease {
 }
 
 export class WorkerLeases {
-  readonly #gateway: Gateway
+  readonly #gateway: WorkerLeaseParts
   #current: WorkerLease | null = null
   /** Those with deliveries under way that nothing is taken for any more. */
   readonly #old = new Set<WorkerLease>()
   #renewing: Promise<WorkerLease> | null = null
 
-  constructor (gateway: Gateway) {
+  constructor (gateway: WorkerLeaseParts) {
     this.#gateway = gateway
   }
 
@@ -143,7 +149,7 @@ export class WorkerLeases {
 
   async #alive (lease: WorkerLease): Promise<void> {
     const { inbox, clock } = this.#gateway.world
-    const reading = this.#gateway.readClocks()
+    const reading = readClocks(clock)
     await inbox.alive(lease.owner, WORKER_LEASE_MS)
     lease.grant(reading, clock)
   }

@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { Gathering } from '../core/gathering.ts'
-import type { BodyResult } from '../gateway/admission.ts'
+import type { BodyResult } from '../gateway/request.ts'
 import type { Clock } from '../ports.ts'
 
 /** RFC 9112 6.3: framed by either field; nothing follows a length of zero. */

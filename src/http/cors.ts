@@ -7,7 +7,7 @@ import type { KeyPolicy } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
 import type { Outcome } from '../gateway/outcome.ts'
 import type { Reply } from './answer.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 
 /** Who asks on a guarded route. */
 export function askingOf ({ cors = null }: ServerOptions, { method = 'POST', rawHeaders }: IncomingMessage, { sources: [first] }: KeyPolicy): Asking {

@@ -9,18 +9,19 @@ import { decidingRefusal, rulesOf } from '../core/deciding.ts'
 import { USUAL_KEY_HEADER } from '../core/fields.ts'
 import { isHost } from '../core/host.ts'
 import { headerLines, requestRefusal } from '../core/headers.ts'
-import { findKey, headersRead } from '../core/key-sources.ts'
-import type { FoundKey } from '../core/key-sources.ts'
+import { headersRead } from '../core/key-sources.ts'
 import { overridingMethods, SAFE_METHODS } from '../core/method-override.ts'
-import type { IdempotencyPolicy, GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
+import type { GuardedRoute, KeyPolicy, Route } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
-import { takesKeyless } from '../gateway/admission.ts'
+import { headKeyOf } from '../gateway/head-key.ts'
+import type { HeadKey } from '../gateway/head-key.ts'
 import { noteMistyped } from '../gateway/mistyped.ts'
-import type { GuardedRequest } from '../gateway/admission.ts'
+import type { GuardedRequest } from '../gateway/request.ts'
 import type { Steps } from '../gateway/execution.ts'
 import { handle } from '../gateway/handle.ts'
 import type { Outcome } from '../gateway/outcome.ts'
 import { isRepeatable } from '../core/repeatability.ts'
+import { errorStack } from '../errors.ts'
 import { replyTo, roomless, withResult } from './answer.ts'
 import type { Reply, ReplyContext } from './answer.ts'
 import { readBody } from './body.ts'
@@ -37,7 +38,7 @@ import type { Pressure } from './pressure.ts'
 import { problemAskedFor, tellProblem } from './problem-pages.ts'
 import { sendProblem } from './problem-reply.ts'
 import { addRequestId } from './request-id.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 import { behindThisTurn } from './turn.ts'
 import type { UpgradeWay } from './tunnels.ts'
 import { unreadOf } from './unread.ts'
@@ -46,11 +47,13 @@ import type { Unread, WholeWritten } from './write.ts'
 
 /** What a head comes to. */
 type Way =
-  | { readonly kind: 'guarded', readonly route: GuardedRoute, readonly alike: boolean }
+  | { readonly kind: 'guarded', readonly route: GuardedRoute, readonly key: GuardedRequest['key'], readonly alike: boolean }
   | { readonly kind: 'passed', readonly passed: Passed }
   /** Nothing is read behind it. */
   | { readonly kind: 'malformed', readonly detail: string, readonly status?: number }
   | { readonly kind: 'refused', readonly code: 'bad-request' | 'no-route', readonly detail?: string }
+
+type Guarded = Extract<Way, { kind: 'guarded' }>
 
 export class GuardedRequests {
   readonly #options: ServerOptions
@@ -128,35 +131,35 @@ export class GuardedRequests {
   }
 
   #onRoute (raw: IncomingMessage, { route, alike }: { readonly route: Route, readonly alike: boolean }, safe: boolean): Way {
-    if (route.idempotency === null || safe) {
+    if (!isGuarded(route) || safe) {
       const ignoredKey = !safe && headerLines(raw.rawHeaders, 'idempotency-key').length > 0
       if (ignoredKey) this.#options.meter.ignored()
       return { kind: 'passed', passed: { route, ignoredKey, rules: this.#options.routes.rulesFor(route) } }
     }
-    const { idempotency } = route
-    const passing = passingOf(raw, route.match, idempotency)
-    if (passing !== null) {
-      if (passing.kind === 'passes') this.#options.meter.passed(route.name, passing.preset, passing.why)
-      else this.#keyless(raw, route.name, idempotency.key)
-      return { kind: 'passed', passed: { route, ignoredKey: passing.kind === 'passes', rules: this.#options.routes.rulesFor(route) } }
-    }
-    const rules = rulesOf(idempotency)
+    const key = headKeyOf({ route, target: raw.url ?? '/', rawHeaders: raw.rawHeaders }, this.#options.gateway.world.clock.wallMs)
+    if (key.kind === 'unguarded') return this.#unguarded(raw, route, key)
+    const rules = rulesOf(route.idempotency)
     const trusted = rules.vouched.length === 0 || this.#options.peers.forwardedOf(raw).trusted
-    const detail = takenAwayRefusal(raw.rawHeaders, idempotency.key) ?? decidingRefusal(raw.rawHeaders, rules, trusted)
-    return detail === null ? { kind: 'guarded', route: { ...route, idempotency }, alike } : { kind: 'malformed', detail }
+    const detail = takenAwayRefusal(raw.rawHeaders, route.idempotency.key) ?? decidingRefusal(raw.rawHeaders, rules, trusted)
+    return detail === null ? { kind: 'guarded', route, key, alike } : { kind: 'malformed', detail }
   }
 
-  /** Passes unguarded. A client that misspells the field would believe itself protected. */
-  #keyless ({ rawHeaders }: IncomingMessage, route: string, policy: KeyPolicy): void {
-    this.#options.meter.keyless(route)
-    noteMistyped(this.#options.gateway, route, policy, rawHeaders, 'passed')
+  /** A preset lets it pass, or it has no key. A client that misspells the field would believe itself protected. */
+  #unguarded ({ rawHeaders }: IncomingMessage, route: GuardedRoute, { found }: Extract<HeadKey, { kind: 'unguarded' }>): Way {
+    const { meter, gateway: { notices }, routes } = this.#options
+    if (found.kind === 'passes') meter.passed(route.name, found.preset, found.why)
+    else {
+      meter.keyless(route.name)
+      noteMistyped(notices, route.name, route.idempotency.key, rawHeaders, 'passed')
+    }
+    return { kind: 'passed', passed: { route, ignoredKey: found.kind === 'passes', rules: routes.rulesFor(route) } }
   }
 
   #refuse (request: FastifyRequest, reply: FastifyReply, { detail, status }: Extract<Way, { kind: 'malformed' }>): void {
     sendProblem(request, reply, 'bad-request', this.#options, { detail, close: true, ...(status !== undefined && { status }) })
   }
 
-  async #guard (request: FastifyRequest, response: ServerResponse, way: Extract<Way, { kind: 'guarded' }>): Promise<void> {
+  async #guard (request: FastifyRequest, response: ServerResponse, way: Guarded): Promise<void> {
     const { route } = way
     const startedAt = performance.now()
     const { raw } = request
@@ -164,7 +167,7 @@ export class GuardedRequests {
     raw.on('error', ignored)
     response.on('error', ignored)
     const steps: Steps = {}
-    const outcome = await this.#outcomeOf(request, response, route, steps)
+    const outcome = await this.#outcomeOf(request, response, way, steps)
     const unread = unreadOf(this.#options, raw, steps.holder)
     const asking = askingOf(this.#options, raw, route.idempotency.key)
     const plain = replyWithRoom(response, unread, outcome, {
@@ -198,27 +201,27 @@ export class GuardedRequests {
   }
 
   #unwritten (response: ServerResponse, requestId: string, error: unknown): number {
-    this.#options.log.error({ requestId, error: error instanceof Error ? error.stack : String(error) }, 'answer could not be written')
+    this.#options.log.error({ requestId, error: errorStack(error) }, 'answer could not be written')
     response.destroy()
     return 0
   }
 
-  async #outcomeOf (request: FastifyRequest, response: ServerResponse, route: GuardedRoute, steps: Steps): Promise<Exclude<Outcome, { kind: 'keyless' }>> {
+  async #outcomeOf (request: FastifyRequest, response: ServerResponse, way: Guarded, steps: Steps): Promise<Outcome> {
     try {
-      const outcome = await handle(this.#options.gateway, this.#guardedRequest(request, response, route, steps))
-      if (outcome.kind !== 'keyless') return outcome
+      return await handle(this.#options.gateway, this.#guardedRequest(request, response, way, steps))
     } catch (error) {
       // A fault of ours. What was sent is looked after by its execution; this client is told that nothing is promised.
-      this.#options.log.error({ requestId: request.id, route: route.name, error: error instanceof Error ? error.stack : String(error) }, 'request failed in the gateway')
+      this.#options.log.error({ requestId: request.id, route: way.route.name, error: errorStack(error) }, 'request failed in the gateway')
+      return { kind: 'unknown', timedOut: false }
     }
-    return { kind: 'unknown', timedOut: false }
   }
 
-  #guardedRequest (request: FastifyRequest, response: ServerResponse, route: GuardedRoute, steps: Steps): GuardedRequest {
+  #guardedRequest (request: FastifyRequest, response: ServerResponse, { route, key }: Guarded, steps: Steps): GuardedRequest {
     const { raw } = request
     const { limits: { requestBodyMs, clientIdleMs }, gateway: { world: { clock } }, peers } = this.#options
     return {
       route,
+      key,
       method: raw.method ?? 'POST',
       target: raw.url ?? '/',
       rawHeaders: raw.rawHeaders,
@@ -239,7 +242,7 @@ export class GuardedRequests {
   }
 
   /** One wide line per guarded request. No key, credential, query or body. */
-  #note (raw: IncomingMessage, { route, alike }: Pick<Extract<Way, { kind: 'guarded' }>, 'route' | 'alike'>, requestId: string, reply: Reply, steps: Steps, sentBytes: number, ms: number): void {
+  #note (raw: IncomingMessage, { route, alike }: Guarded, requestId: string, reply: Reply, steps: Steps, sentBytes: number, ms: number): void {
     this.#options.meter.request(route.name, reply.outcome, ms)
     this.#options.requests.note({
       requestId,
@@ -265,7 +268,7 @@ export class GuardedRequests {
 }
 
 /** A large answer that is kept is not begun without room for all of it: its client would get a part of it. */
-function replyWithRoom (response: ServerResponse, unread: Unread, outcome: Exclude<Outcome, { kind: 'keyless' }>, context: ReplyContext): Reply {
+function replyWithRoom (response: ServerResponse, unread: Unread, outcome: Outcome, context: ReplyContext): Reply {
   const reply = replyTo(outcome, context)
   const { body } = reply
   if (reply.kept !== true || !Buffer.isBuffer(body) || body.length <= ASKED_FOR_BYTES || response.destroyed) return reply
@@ -292,15 +295,8 @@ function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: KeyPolicy): stri
   return null
 }
 
-type Passing = Extract<FoundKey, { kind: 'absent' | 'passes' }>
-
-/** Nothing in the head is a key, nothing in the body is to be one, and no inbox takes it without; or what the head is of, a preset lets pass. null: it is guarded. */
-function passingOf ({ rawHeaders, url = '/' }: IncomingMessage, match: Route['match'], idempotency: IdempotencyPolicy): Passing | null {
-  const policy = idempotency.key
-  if (policy.required && !policy.sources.some(({ kind }) => kind === 'preset')) return null
-  // The time matters to keys that are there, and those are looked at again.
-  const found = findKey(policy, { rawHeaders, target: url, match, nowMs: Date.now }, null)
-  return found.kind === 'passes' || (found.kind === 'absent' && !policy.required && !takesKeyless(idempotency, rawHeaders)) ? found : null
+function isGuarded (route: Route): route is GuardedRoute {
+  return route.idempotency !== null
 }
 
 /** Under each of the methods that a server may take it for. */

@@ -12,7 +12,7 @@ import { mayContinue } from './connection.ts'
 import { clientCertificateOf } from './peer.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from './problem-reply.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 
 /** That path and no other spelling of it: what an upstream has there is hidden by nothing else. */
 export function asksForKey ({ method = 'GET', url = '/' }: IncomingMessage): boolean {

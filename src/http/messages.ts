@@ -12,7 +12,7 @@ import { noteOwn } from './issuing.ts'
 import { clientCertificateOf } from './peer.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from './problem-reply.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 
 /** The id in that path, and in no other spelling of it; null: it is another path. */
 export function messageAskedFor ({ method = 'GET', url = '/' }: IncomingMessage): string | null {

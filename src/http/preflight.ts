@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { preflightAnswer, preflightMethod } from '../core/cors.ts'
 import { writeOwn } from './problem-reply.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 
 /** false: it is no preflight, or its origin is not allowed. Then it is a request like any other. */
 export function answersPreflight (request: FastifyRequest, reply: FastifyReply, methods: readonly string[], options: ServerOptions): boolean {

@@ -7,22 +7,7 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { Limit } from '../core/limit.ts'
 import type { Refusal } from '../core/limit.ts'
-import type { ServerOptions } from './server.ts'
-
-export interface ServerLimits {
-  /** Connections at once; the next ones are closed as they are accepted. */
-  readonly connections: number
-  /** Of them, for one peer while no other has any (core/limit.ts). */
-  readonly share: number
-  /** How late the event loop may be; 0: requests are never shed. */
-  readonly eventLoopDelayMs: number
-  /** A guarded body must be whole by then. */
-  readonly requestBodyMs: number
-  /** The longest that a client neither goes on with its request nor reads its answer. */
-  readonly clientIdleMs: number
-  /** The longest that nothing moves in a tunnel. */
-  readonly tunnelIdleMs: number
-}
+import type { ServerOptions } from './options.ts'
 
 /**
  * The loop is asked so often how late it is. A request is shed by the last answer, so this is the longest that shedding

@@ -8,7 +8,7 @@ import { parseTarget } from '../routing/target.ts'
 import { noteOwn } from './issuing.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem } from './problem-reply.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 
 /** Nothing on the page is loaded from anywhere, and nobody frames it. */
 const HEADERS = [

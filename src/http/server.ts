@@ -5,16 +5,10 @@
 import { createServer as createHttpServer, METHODS } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { CorsPolicy } from '../core/cors.ts'
-import type { IssuedKeysPolicy } from '../core/policy.ts'
-import type { Gateway } from '../gateway/gateway.ts'
-import type { Log, Meter, PassThrough, RequestLog } from '../ports.ts'
-import type { compileRoutes } from '../routing/match.ts'
 import { Connections } from './connection.ts'
 import { GuardedRequests } from './guarded.ts'
-import type { PeerTrust } from './peer.ts'
+import type { ServerOptions } from './options.ts'
 import { Pressure } from './pressure.ts'
-import type { ServerLimits } from './pressure.ts'
 import { sendProblem } from './problem-reply.ts'
 import { requestIdOf } from './request-id.ts'
 import { isWebSocket, Tunnels } from './tunnels.ts'
@@ -33,25 +27,6 @@ const PARAM_LENGTH_MAX = HEAD_BYTES_MAX
 const NOT_DECODED = 'The path of the request has an escape that cannot be decoded. Nothing was sent.'
 /** Fastify routes these by itself or Node never hands them over as requests. */
 const NOT_ROUTED = new Set(['CONNECT'])
-
-export interface ServerOptions {
-  readonly gateway: Gateway
-  readonly passing: PassThrough
-  /** This, `issuedKeys`, `cors`, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
-  readonly routes: ReturnType<typeof compileRoutes>
-  /** null or absent: no keys are given out. */
-  readonly issuedKeys?: IssuedKeysPolicy | null
-  /** null or absent: nothing is said of other origins on the gateway's own answers. */
-  readonly cors?: CorsPolicy | null
-  readonly problemBaseUri: string
-  readonly peers: PeerTrust
-  readonly limits: ServerLimits
-  readonly log: Log
-  readonly requests: RequestLog
-  readonly meter: Meter
-  /** true: this process is on its way out; every answer says `Connection: close`. */
-  readonly closing: () => boolean
-}
 
 export interface GuardedListener {
   readonly server: FastifyInstance

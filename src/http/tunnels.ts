@@ -17,7 +17,7 @@ import { informer } from './informational.ts'
 import { codeOf, passRequest, tellFault } from './passthrough.ts'
 import type { Passed } from './passthrough.ts'
 import { requestIdOf } from './request-id.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 import { patienceOf } from './unread.ts'
 import { endStalled, leaveStalled } from './write.ts'
 

@@ -1,7 +1,7 @@
 /** Answers that wait for their clients to read them: what they may cost, and in whose share that counts. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Holder, Refusal } from '../core/limit.ts'
-import type { ServerOptions } from './server.ts'
+import type { ServerOptions } from './options.ts'
 import type { Patience, Unread } from './write.ts'
 
 export function patienceOf ({ limits, meter }: ServerOptions): Patience {
@@ -34,7 +34,7 @@ class UnreadAnswer implements Unread {
   }
 
   ask (response: ServerResponse, bytes: number): Refusal | null {
-    const { gateway: { buffered }, meter } = this.#options
+    const { gateway: { limits: { buffered } }, meter } = this.#options
     const by = this.#by()
     const refusal = buffered.take('answers', bytes, by)
     if (refusal !== null) {
@@ -48,7 +48,7 @@ class UnreadAnswer implements Unread {
 
   hold (bytes: number): (() => void) | null {
     if (this.#asked) return nothing
-    const { gateway: { buffered }, meter } = this.#options
+    const { gateway: { limits: { buffered } }, meter } = this.#options
     const by = this.#by()
     const refusal = buffered.take('answers', bytes, by)
     if (refusal !== null && bytes > NEVER_CUT_BYTES) {

@@ -1,6 +1,6 @@
 /**
  * What counters begin with. A series that is not there before its first count has no increase that an alert could see, so each one
- * that is worth an alert stands at 0 from the start, for the label values that are known then (docs/guides/deployment.md, alerts).
+ * that is worth an alert stands at 0 from the start, for the label values that are known then (docs/guides/alerts.md).
  */
 import type { Meter } from '../ports.ts'
 

@@ -40,7 +40,7 @@ export interface Start {
 export type ToWorker =
   | Start
   | { readonly kind: 'ask', readonly id: number, readonly question: Question }
-  /** Drain and end (docs/guides/deployment.md). */
+  /** Drain and end (docs/guides/deploy-in-containers.md). */
   | { readonly kind: 'drain' }
 
 export interface Listening { readonly url: string, /** Where records live, for the banner. */ readonly where: readonly string[] }

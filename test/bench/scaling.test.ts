@@ -1,10 +1,12 @@
-/** The arithmetic behind docs/guides/scale.md, and that the page shows what the script makes of the results that it names. */
+/** The arithmetic behind docs/guides/scale.md and docs/internals/scaling-measurements.md, and that they show what the script makes of the results that are named. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { ASSUMED, batchOf, boundOf, CONNECTIONS_PER_PROCESS, costsOf, endOfOnePrimary, GROWTH, PAGE, pageImageBytes, primariesFor, primaryLoad, processesFor, RESULTS, splitOver, withTables } from '../../bench/scaling.ts'
+import { ASSUMED, batchOf, boundOf, CONNECTIONS_PER_PROCESS, costsOf, endOfOnePrimary, GROWTH, MEASUREMENTS, PAGES, pageImageBytes, primariesFor, primaryLoad, processesFor, RESULTS, scalingTables, splitOver, withTables } from '../../bench/scaling.ts'
 import type { Costs } from '../../bench/scaling.ts'
 import type { GrowthResult } from '../../bench/growth/run.ts'
+import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from '../../src/store/postgres/inbox.ts'
+import { MARK_CONNECTIONS } from '../../src/store/postgres/marks.ts'
 import { CLAIM_CONNECTIONS, SETTLE_CONNECTIONS } from '../../src/store/postgres/records.ts'
 
 const COSTS: Costs = {
@@ -83,16 +85,24 @@ test('batches that are spread over many primaries cost what single statements co
   assert.ok(two.postgresMicros > all.postgresMicros && two.postgresMicros < spread.postgresMicros)
 })
 
-test('the connections of a process are those that the store opens, and docs/guides/deployment.md says so', () => {
+test('the connections of a process are those that the store opens, and docs/guides/deploy-with-postgres.md says so', () => {
   const open = text('src/store/postgres/open.ts')
   assert.match(open, /connections\('renewals', 1, /)
   assert.match(open, /connections\('beats', 1, /)
   assert.match(open, /BACKGROUND_CONNECTIONS = 3$/m)
-  assert.match(text('docs/guides/deployment.md'), new RegExp(`up to ${CONNECTIONS_PER_PROCESS} \\(${CLAIM_CONNECTIONS} for claims, ${SETTLE_CONNECTIONS} for settles, 1 for renewals, 1 for signs of life, 3 for the rest\\)`))
+  const page = text('docs/guides/deploy-with-postgres.md')
+  for (const [what, connections] of [['claims', CLAIM_CONNECTIONS], ['settles', SETTLE_CONNECTIONS], ['lease renewals', 1], ['heartbeats', 1], ['background tasks', 3]]) {
+    assert.ok(page.includes(`\n| ${what} | ${connections} |\n`), `${what}: ${connections}`)
+  }
+  assert.ok(page.includes(`| **${CONNECTIONS_PER_PROCESS}** |`))
+  for (const [what, connections] of [['with an inbox', INBOX_CONNECTIONS + DELIVERY_CONNECTIONS], ['`mode: drop`', MARK_CONNECTIONS]] as const) {
+    assert.match(page, new RegExp(`^\\| routes with [^|]*${what.replace('with ', '')}[^|]*\\| ${connections} more`, 'm'))
+  }
 })
 
-test('the page names the results that its tables are made of, and the tables are what "npm run bench:scaling" makes', () => {
-  const page = text(PAGE)
-  for (const name of [RESULTS, GROWTH]) assert.ok(page.includes(name.replace(/json$/, 'md')), `${PAGE} does not name ${name}`)
-  assert.equal(withTables(page), page, 'run: npm run bench:scaling -- --write')
+test('the pages name the results that their tables are made of, and the tables are what "npm run bench:scaling" makes', () => {
+  for (const name of [RESULTS, GROWTH]) assert.ok(text(MEASUREMENTS).includes(name.replace(/json$/, 'md')), `${MEASUREMENTS} does not name ${name}`)
+  for (const page of PAGES) assert.equal(withTables(text(page)), text(page), `${page}: run npm run bench:scaling -- --write`)
+  const shown = PAGES.flatMap(page => Array.from(text(page).matchAll(/^<!-- (\w+): made by "npm run bench:scaling" -->$/gm), ([, name]) => name))
+  assert.deepEqual(shown.toSorted(), Object.keys(scalingTables()).toSorted())
 })

@@ -78,12 +78,12 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I1', 'I2', 'I10'],
     patches: [{
       file: 'gateway/handle.ts',
-      find: '  const execution = gateway.start(visit)\n',
-      replace: `  const execution = gateway.start(visit)
+      find: '  const execution = startExecution(gateway, visit)\n',
+      replace: `  const execution = startExecution(gateway, visit)
   void visit.gone().then(() => {
     if (execution.sentAtMs === null || execution.sending === null || gateway.executions.get(visit.name) !== execution) return
     execution.sending.cancel('CLIENT_GONE', false)
-    gateway.leave(execution)
+    gateway.executions.leave(execution)
     return gateway.world.records.settle({ token: execution.token, outcome: 'released', keepMs: visit.route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
       .then(() => gateway.world.locks.unlock(visit.id, execution.owner))
   }).catch(() => {})
@@ -97,7 +97,7 @@ export const BREAKS: readonly Break[] = [
     patches: [{
       file: 'gateway/claiming.ts',
       find: '  let result = await granted(gateway, execution, () => records.insert(execution.claim))\n',
-      replace: `  gateway.startLease(execution, gateway.readClocks())
+      replace: `  execution.grant(readClocks(gateway.world.clock))
   const seen = await records.look(execution.visit.id)
   if (seen === null) return won(execution, 1)
   let result = await granted(gateway, execution, () => records.insert(execution.claim))
@@ -130,7 +130,7 @@ export const BREAKS: readonly Break[] = [
     does: 'sends although its lease is over',
     breaks: ['I2', 'I4'],
     patches: [{
-      file: 'gateway/execution.ts',
+      file: 'gateway/forward.ts',
       find: 'const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs\n',
       replace: 'const may = !execution.cancelled || (suspended && leaseMs < 0)\n'
     }]
@@ -142,7 +142,7 @@ export const BREAKS: readonly Break[] = [
     patches: [{
       file: 'gateway/claiming.ts',
       find: '    return confirmDoubted(gateway, execution, () => records.confirm(execution.claim))\n',
-      replace: `    gateway.startLease(execution, gateway.readClocks())
+      replace: `    execution.grant(readClocks(gateway.world.clock))
     const seen = await records.look(execution.visit.id)
     if (seen?.state === 'claimed' && seen.owner.equals(execution.owner)) return { kind: 'won', attempt: seen.attempt }
     throw new StoreUnavailable(records.name, 'reread', true, error)
@@ -159,9 +159,9 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I11', 'I3', 'I7'],
     patches: [{
       file: 'gateway/claiming.ts',
-      find: '  const settling = adoptOnce(gateway, execution, token, copy)',
+      find: '  const settling = gateway.writes.settleUnsettledCopy(execution, token, copy)',
       replace: `  if (comparison === 'same') return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.world.clock.wallMs() + copy.keepMs }
-  const settling = adoptOnce(gateway, execution, token, copy)`
+  const settling = gateway.writes.settleUnsettledCopy(execution, token, copy)`
     }]
   }
 ]

@@ -39,7 +39,7 @@ export const DOOR_BREAKS: readonly Break[] = [
     name: 'record-knows-best',
     does: 'believes the record where only the inbox knows of the message',
     breaks: ['I8'],
-    patches: [{ file: ACCEPTING, find: "return message !== null && judge(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome", replace: 'return outcome' }]
+    patches: [{ file: ACCEPTING, find: "return message !== null && compareMessage(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome", replace: 'return outcome' }]
   },
   {
     name: 'inbox-passed-by',

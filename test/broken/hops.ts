@@ -152,13 +152,13 @@ export const HOP_BREAKS: readonly Break[] = [
     name: 'unprotected-is-unsent',
     does: 'does not note when it sends without protection',
     breaks: ['I8'],
-    patches: [{ file: 'gateway/execution.ts', find: 'if (!execution.cancelled) execution.sentAtMs = now\n', replace: '' }]
+    patches: [{ file: 'gateway/forward.ts', find: 'if (!execution.cancelled) execution.sentAtMs = now\n', replace: '' }]
   },
   {
     name: 'broken-is-executed',
     does: 'goes on calling a stream executed that its upstream broke off',
     breaks: ['E5', 'I7'],
-    patches: [{ file: 'gateway/broken-streams.ts', find: 'if (code !== null && !gateway.stopped)', replace: 'if (code === undefined)' }]
+    patches: [{ file: 'gateway/broken-streams.ts', find: 'if (code !== null && !gateway.drain.stopped)', replace: 'if (code === undefined)' }]
   },
   {
     name: 'slots-are-nobody',

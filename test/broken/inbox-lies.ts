@@ -59,7 +59,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     name: 'one-key-any-request',
     does: 'tells whoever uses a key that his request was accepted',
     breaks: ['N3'],
-    patches: [{ file: ACCEPTING, find: "  return comparison === 'different' && visit.route.idempotency.onMismatch.action === 'replay' ? 'same' : comparison\n", replace: "  return comparison === 'different' ? 'same' : comparison\n" }]
+    patches: [{ file: 'gateway/comparison.ts', find: "  return comparison === 'different' && replaysMismatch(visit) ? 'same' : comparison\n", replace: "  return comparison === 'different' ? 'same' : comparison\n" }]
   },
   {
     name: 'accepted-and-executed',

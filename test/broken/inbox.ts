@@ -6,7 +6,7 @@ export const INBOX: readonly Break[] = [
     name: 'deliver-unleased',
     does: 'delivers a message although its lease is over',
     breaks: ['E0'],
-    patches: [{ file: 'gateway/delivering.ts', find: '() => !gateway.stopped && lease.believed(gateway.world.clock))', replace: '() => !gateway.stopped || lease.broken)' }]
+    patches: [{ file: 'gateway/delivering.ts', find: '() => !gateway.drain.stopped && lease.believed(gateway.world.clock))', replace: '() => !gateway.drain.stopped || lease.broken)' }]
   },
   {
     name: 'names-heal',

@@ -11,8 +11,8 @@ export const LEASE_BREAKS: readonly Break[] = [
     does: 'counts its lease from the reply of the statement that granted it',
     breaks: ['P4', 'I2'],
     patches: [
-      { file: CLAIMING, find: '    return await statement()\n', replace: '    const reply = await statement()\n    gateway.startLease(execution, gateway.readClocks())\n    return reply\n' },
-      { file: CLAIMING, find: '    return await confirm()\n', replace: '    const reply = await confirm()\n    gateway.startLease(execution, gateway.readClocks())\n    return reply\n' }
+      { file: CLAIMING, find: '    return await statement()\n', replace: '    const reply = await statement()\n    execution.grant(readClocks(gateway.world.clock))\n    return reply\n' },
+      { file: CLAIMING, find: '    return await confirm()\n', replace: '    const reply = await confirm()\n    execution.grant(readClocks(gateway.world.clock))\n    return reply\n' }
     ]
   },
   {
@@ -31,19 +31,19 @@ export const LEASE_BREAKS: readonly Break[] = [
     name: 'own-leases-lapse',
     does: 'ends the leases of its own executions when their renewals are late',
     breaks: ['E2b'],
-    patches: [{ file: 'gateway/gateway.ts', find: 'return this.executions.all().map(execution => execution.owner)', replace: 'return this.executions.all().slice(this.executions.size).map(execution => execution.owner)' }]
+    patches: [{ file: 'gateway/executions.ts', find: 'return this.all().map(execution => execution.owner)', replace: 'return this.all().slice(this.executions.size).map(execution => execution.owner)' }]
   },
   {
     name: 'sleepers-send',
     does: 'believes in a lease that may have ended while the machine was suspended',
     breaks: ['E0', 'E2b', 'I2'],
-    patches: [{ file: EXECUTION, find: '!execution.leaseLost && !suspended && ', replace: '!execution.leaseLost && !(suspended && leaseMs < 0) && ' }]
+    patches: [{ file: 'gateway/forward.ts', find: '!execution.leaseLost && !suspended && ', replace: '!execution.leaseLost && !(suspended && leaseMs < 0) && ' }]
   },
   {
     name: 'lost-leases-send',
     does: 'sends although it was told that somebody else has its record',
     breaks: ['E0', 'I2'],
-    patches: [{ file: EXECUTION, find: '!execution.leaseLost && !suspended && ', replace: '!suspended && ' }]
+    patches: [{ file: 'gateway/forward.ts', find: '!execution.leaseLost && !suspended && ', replace: '!suspended && ' }]
   },
   {
     name: 'expected-attempt-only',

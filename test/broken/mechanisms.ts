@@ -99,14 +99,14 @@ export const MECHANISMS: readonly Break[] = [
     patches: [{
       file: CLAIMING,
       find: "    return { verdict: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }\n",
-      replace: '    gateway.startLease(execution, gateway.readClocks())\n    return won(execution, 1)\n'
+      replace: '    execution.grant(readClocks(gateway.world.clock))\n    return won(execution, 1)\n'
     }]
   },
   {
     name: 'settle-once',
     does: 'tries to settle once and forgets the answer when that fails',
     breaks: ['E6'],
-    patches: [{ file: SETTLING, find: "      if (gateway.stopped) return { kind: 'abandoned' }\n", replace: "      if (!gateway.stopped) return { kind: 'abandoned' }\n" }]
+    patches: [{ file: SETTLING, find: "      if (gateway.drain.stopped) return { kind: 'abandoned' }\n", replace: "      if (!gateway.drain.stopped) return { kind: 'abandoned' }\n" }]
   },
   {
     name: 'lapse-in-the-dark',
@@ -209,13 +209,13 @@ export const MECHANISMS: readonly Break[] = [
     name: 'no-drain',
     does: 'ends without waiting for what it executes',
     breaks: ['I8'],
-    patches: [{ file: 'gateway/gateway.ts', find: 'while (!this.stopped && this.busy > 0 &&', replace: 'while (!this.stopped && this.busy > 1_000_000 &&' }]
+    patches: [{ file: 'gateway/gateway.ts', find: 'while (!this.drain.stopped && this.busy > 0 &&', replace: 'while (!this.drain.stopped && this.busy > 1_000_000 &&' }]
   },
   {
     name: 'lost-rows-stay-lost',
     does: 'takes a row that vanished under an unsettled copy for a key that nobody used',
     breaks: ['I1', 'P7'],
-    patches: [{ file: CLAIMING, find: "  if (settled.kind === 'settled' || settled.row !== null) return settled\n", replace: '  if (settled.kind.length > 0) return settled\n' }]
+    patches: [{ file: 'gateway/record-writes.ts', find: "  if (settled.kind === 'settled' || settled.row !== null) return settled\n", replace: '  if (settled.kind.length > 0) return settled\n' }]
   },
   {
     name: 'lost-claims-invite',
@@ -245,6 +245,6 @@ export const MECHANISMS: readonly Break[] = [
     name: 'unsettled-without-bound',
     does: 'goes on claiming when the answers that wait for the store have filled their bound',
     breaks: ['E6'],
-    patches: [{ file: 'gateway/handle.ts', find: 'if (gateway.unsettled.full) return', replace: 'if (false) return' }]
+    patches: [{ file: 'gateway/handle.ts', find: 'if (gateway.limits.unsettled.full) return', replace: 'if (false) return' }]
   }
 ]

@@ -180,7 +180,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'registered-for-ever',
     does: 'believes that the others reckon with it, however long it was silent',
     breaks: ['N5'],
-    patches: [{ file: 'gateway/registration.ts', find: 'if (passedMs >= BELIEVED_MS) this.#end()', replace: 'if (passedMs < 0) this.#end()' }]
+    patches: [{ file: 'gateway/registration.ts', find: 'if (sinceMs(this.#world().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()', replace: 'if (sinceMs(this.#world().clock, this.#aliveAt) < 0) this.#end()' }]
   },
   {
     name: 'differences-in-silence',

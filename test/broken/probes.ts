@@ -38,6 +38,6 @@ export const PROBES: readonly Break[] = [
     name: 'probe-never-asks',
     does: 'asks nobody: what is unknown stays so',
     breaks: ['trouble'],
-    patches: [{ file: 'background/reconciler.ts', find: '  if (limit <= 0 || gateway.stopped) return\n', replace: '  if (limit <= 0 || limit > 0) return\n' }]
+    patches: [{ file: 'background/reconciler.ts', find: '  if (limit <= 0 || gateway.drain.stopped) return\n', replace: '  if (limit <= 0 || limit > 0) return\n' }]
   }
 ]

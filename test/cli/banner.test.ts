@@ -11,7 +11,7 @@ test('the start names the routes on which a renewed token makes another caller, 
   for (const policy of ['{}', '{ scope: public }', '{ scope: [credential, "header?:X-My-Tenant"] }', '{ key: { from: paypal } }']) {
     const [note, ...more] = notes(policy)
     assert.deepEqual(more, [])
-    assert.match(note ?? '', /^note +Route charges: a caller whose bearer token changes between retries is taken for another caller, and its request is executed again\..+scope: jwt:sub \(docs\/deployment\.md/)
+    assert.match(note ?? '', /^note +Route charges: a caller whose bearer token changes between retries is taken for another caller, and its request is executed again\..+scope: jwt:sub \(docs\/guides\/deploy-in-containers\.md/)
   }
   for (const policy of ['{ scope: shared }', '{ scope: ["header:X-Tenant"] }', '{ scope: "jwt:sub", jwt: { jwks: "https://issuer/jwks" } }', '{ scope: ["jwt?:sub"], jwt: { jwks: "https://issuer/jwks" } }', '{ key: { from: github } }']) assert.deepEqual(notes(policy), [], policy)
   const many = Array.from({ length: 12 }, (_, index) => ({ name: `r${index}`, idempotency: { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' } as const } }))

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { MODES } from '../../src/modes.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { inboxRoutes } from '../../src/gateway/world.ts'
@@ -97,7 +98,7 @@ function gatewayOf (process: CrashingProcess): Gateway {
     probed: new Map(),
     inboxes: inboxRoutes([ROUTE]),
     copyTtlMs: 60_000
-  })
+  }, MODES)
   void gateway.ids.look().catch(() => {})
   heartbeat(gateway).start()
   return gateway

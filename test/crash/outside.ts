@@ -6,7 +6,9 @@ import { keptHeaders } from '../../src/core/headers.ts'
 import { headerValue } from '../../src/core/lines.ts'
 import type { Disposition, GuardedRoute } from '../../src/core/policy.ts'
 import type { Answer, RawHeaders } from '../../src/core/record.ts'
-import type { GuardedRequest } from '../../src/gateway/admission.ts'
+import { headKeyOf } from '../../src/gateway/head-key.ts'
+import type { Headed } from '../../src/gateway/head-key.ts'
+import type { GuardedRequest } from '../../src/gateway/request.ts'
 import type { Outcome } from '../../src/gateway/outcome.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
 import { printOf } from '../harness/history.ts'
@@ -164,11 +166,13 @@ export interface Client {
 /** `gone`: when the client has hung up; never, unless told. */
 export function requestOf (client: Omit<Client, 'gateway'>, route: GuardedRoute, call: string, gone: Promise<void> = new Promise(() => {})): GuardedRequest {
   const body = Buffer.from(client.body)
+  const rawHeaders = headersOf(client)
   return {
     route,
+    key: keyOf({ route, target: '/things', rawHeaders }),
     method: 'POST',
     target: '/things',
-    rawHeaders: headersOf(client),
+    rawHeaders,
     clientCertificate: null,
     forwarded: { for: '127.0.0.1', proto: 'http', host: hostOf(client), trusted: false },
     peer: null,
@@ -178,6 +182,13 @@ export function requestOf (client: Omit<Client, 'gateway'>, route: GuardedRoute,
     readBody: async (bytesMax, { take }) => body.length <= bytesMax && take(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
     gone: async () => gone
   }
+}
+
+/** Of a request that is guarded. */
+export function keyOf (request: Headed): GuardedRequest['key'] {
+  const key = headKeyOf(request, Date.now)
+  if (key.kind === 'unguarded') throw new Error(`no key is seen in ${request.rawHeaders.join(' ')}`)
+  return key
 }
 
 const USUAL_HOST = 'gateway.test'
@@ -222,8 +233,7 @@ export async function toldBy (outcome: Outcome, route: GuardedRoute): Promise<To
     case 'unknown': return own(outcome.kind)
     case 'unsent':
     case 'unavailable':
-    case 'rejected':
-    case 'keyless': return own('unsent')
+    case 'rejected': return own('unsent')
     case 'duplicate':
     case 'passed':
     case 'lost': throw new Error('no route here drops')

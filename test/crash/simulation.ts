@@ -11,6 +11,7 @@ import { scopeOf } from '../../src/core/scope.ts'
 import { callerWith, FIRST_RULES } from '../harness/caller.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { MODES } from '../../src/modes.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
@@ -177,7 +178,7 @@ class Simulation {
       probed: new Map(),
       inboxes: new Map(),
       copyTtlMs: 60_000
-    })
+    }, MODES)
     void gateway.ids.look().catch(() => {})
     heartbeat(gateway).start()
     sweeper(gateway).start()

@@ -45,7 +45,7 @@ function reportOf (plays: readonly FramingResult[], { spelled, reached, outcomes
   return `# Doors
 
 Made by \`npm run test:doors -- --requests ${requests} --seed ${seed}\` with Node ${process.version}, ${new Date().toISOString().slice(0, 10)}. What is tried, and what it
-is held against: [threat-model.md](../threat-model.md#the-doors).
+is held against: [threat-model.md](../concepts/threat-model.md#the-doors).
 
 ## Framing and headers
 

@@ -28,7 +28,7 @@ const LONGEST_MS = 60_000
 const A_MINUTE_MS = 60_000
 const PASSWORD = 'of-the-role'
 const STORE = fileURLToPath(new URL('../../src/store/postgres/', import.meta.url))
-const DOCUMENT = fileURLToPath(new URL('../../docs/guides/deployment.md', import.meta.url))
+const DOCUMENT = fileURLToPath(new URL('../../docs/guides/deploy-with-postgres.md', import.meta.url))
 
 interface Ready { readonly httpStatus: number, readonly status: string, readonly reason?: string }
 
@@ -104,7 +104,7 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
 
     const records = async (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, 'records', ...args], { env: { ...bareEnv(), DATABASE_URL: url } })
     const { id, owner, attempt } = JSON.parse((await records('list', '--json')).stdout) as { readonly id: string, readonly owner: string, readonly attempt: number }
-    await assert.rejects(records('delete', id, '--owner', owner, '--attempt', String(attempt), '--why', 'a test'), /audit; docs\/deployment\.md \(Rights\) has the GRANTs/)
+    await assert.rejects(records('delete', id, '--owner', owner, '--attempt', String(attempt), '--why', 'a test'), /audit; docs\/guides\/deploy-with-postgres\.md \(Rights\) has the GRANTs/)
   })
 
   test('a database that was away at the start and comes back without the rights: the log says so at once, though it has just said that it is away', async t => {
@@ -144,7 +144,7 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await becomes(gateway, 'ready')
   })
 
-  test('the SQL of docs/guides/deployment.md: one role migrates, another one serves, also after a later migration has made a table', async t => {
+  test('the SQL of docs/guides/deploy-with-postgres.md: one role migrates, another one serves, also after a later migration has made a table', async t => {
     const sql = Array.from(readFileSync(DOCUMENT, 'utf8').matchAll(/```sql\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('ALTER DEFAULT PRIVILEGES')) ?? ''
     const [, owner = '', gatewayRole = ''] = /CREATE ROLE (\w+) [\s\S]*CREATE ROLE (\w+) /.exec(sql) ?? []
     const passwords = Array.from(sql.matchAll(/PASSWORD '([^']+)'/g), ([, password]) => password as string)

@@ -139,7 +139,7 @@ test('the store is down: 503 and nothing is accepted', async t => {
   assert.deepEqual([answer.status, answer.json.code, answer.headers['retry-after']], [503, 'store-unavailable', '1'])
   assert.match(answer.json.detail, /Nothing was sent/)
   assert.equal((await messages()).length, 0)
-  await eventually(() => gateway.buffered.held === 0, () => `${gateway.buffered.held} bytes are held`)
+  await eventually(() => gateway.limits.buffered.held === 0, () => `${gateway.limits.buffered.held} bytes are held`)
   faults.clear()
   assert.equal((await ask('k')).status, 202)
 })
@@ -164,15 +164,15 @@ test('a store that hangs is not waited for longer than for a claim; the body is 
   faults.set('accept', hanging.fault)
   const answer = await ask('k', { body: 'x'.repeat(1_000) })
   assert.deepEqual([answer.status, answer.json.code], [503, 'store-unavailable'])
-  assert.equal(gateway.buffered.held, 1_000)
+  assert.equal(gateway.limits.buffered.held, 1_000)
   hanging.open()
-  await eventually(() => gateway.buffered.held === 0, () => `${gateway.buffered.held} bytes are held`)
+  await eventually(() => gateway.limits.buffered.held === 0, () => `${gateway.limits.buffered.held} bytes are held`)
   assert.equal((await messages()).length, 1)
 })
 
 test('a drain accepts nothing', async t => {
   const { ask, gateway, messages } = await startInbox(t)
-  gateway.refusing = true
+  gateway.drain.advance('refusing')
   assert.equal((await ask('k')).json.code, 'draining')
   assert.equal((await messages()).length, 0)
 })

@@ -9,6 +9,7 @@ import type { TestContext } from 'node:test'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { MODES } from '../../src/modes.ts'
 import type { World } from '../../src/gateway/world.ts'
 import { eventually } from '../harness/eventually.ts'
 import type { Operation } from '../harness/faulty-store.ts'
@@ -77,7 +78,7 @@ test('while commits hang for longer than a lease nobody takes what the living ha
 test('a silence that is not noticed is shorter than the shortest lease, whatever the longest is', () => {
   const clock = new ManualClock()
   const limits = { share: 1, executions: 1, waiters: 1, inFlightPerScope: 0, bufferedBytes: 1, unsettledBytes: 1, recentBytes: 0 }
-  const { contact, heartbeatMs } = new Gateway({ clock, random: SYSTEM_RANDOM, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as World, 3_000)
+  const { contact, heartbeatMs } = new Gateway({ clock, random: SYSTEM_RANDOM, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as World, MODES, 3_000)
   contact.kept()
   clock.stall(heartbeatMs * 2)
   assert.equal(contact.standing(), true, 'one heartbeat may be missed')

@@ -56,7 +56,7 @@ async function start (t: TestContext, locks?: LockStore): Promise<World> {
 
 const ask = async ({ url }: TestGateway, body = 'one'): Promise<Called> => call(url, '/things', { headers: { 'Idempotency-Key': 'K' }, body })
 
-const sign = async ({ gateway }: TestGateway): Promise<void> => gateway.sign()
+const sign = async ({ gateway }: TestGateway): Promise<void> => gateway.generation.sign()
 
 async function standing (locks: LockStore): Promise<Extract<Awaited<ReturnType<LockStore['lock']>>, { kind: 'copy' }> | null> {
   const found = await locks.lock(ID, { owner: Buffer.alloc(16, 9), fingerprint: { alg: 1, value: Buffer.alloc(32) }, lockedAtMs: 0 }, 1)

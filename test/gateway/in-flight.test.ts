@@ -35,7 +35,7 @@ test('with a wait, forty-nine of fifty duplicates get the replay byte for byte',
   const { answer, open } = slow()
   const world = await startGuarded(t, { answer, policy: { inFlight: { waitMs: 10_000, status: 409 } } })
   const calls = crowd(world)
-  await eventually(() => world.gateway.waiters === DUPLICATES - 1, 'all but the first wait')
+  await eventually(() => world.gateway.limits.waiting.held === DUPLICATES - 1, 'all but the first wait')
   open()
   const answers = await Promise.all(calls)
   assert.equal(answers.filter(one => one.headers['idempotent-replayed'] === 'true').length, DUPLICATES - 1)
@@ -65,7 +65,7 @@ test('duplicates that arrive while the claim is still under way join the one exe
   const first = world.ask('k')
   await insert.reached
   const others = [world.ask('k'), world.ask('k'), world.ask('k', { body: 'other' })]
-  await eventually(() => world.gateway.buffered.held === 4 * 3 + 'other'.length, 'all four are in')
+  await eventually(() => world.gateway.limits.buffered.held === 4 * 3 + 'other'.length, 'all four are in')
   insert.open()
   assert.equal((await first).status, 201)
   const [one, two, other] = await Promise.all(others)

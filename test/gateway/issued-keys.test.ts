@@ -168,13 +168,13 @@ test('a client that leaves while its body is awaited leaves nothing behind', asy
   await eventually(() => clock.pending > pending, 'the body is waited for')
   socket.destroy()
   await once(socket, 'close')
-  await eventually(() => clock.pending === pending && world.gateway.buffered.held === 0, 'nothing is waited for any more')
+  await eventually(() => clock.pending === pending && world.gateway.limits.buffered.held === 0, 'nothing is waited for any more')
   assert.equal((await world.issue()).status, 201)
 })
 
 test('a gateway that is draining gives out no keys', async t => {
   const world = await startIssuing(t)
-  world.gateway.refusing = true
+  world.gateway.drain.advance('refusing')
   const refused = await world.issue()
   assert.equal(refused.status, 503)
   assert.equal(refused.json.code, 'draining')

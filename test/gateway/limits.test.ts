@@ -18,7 +18,7 @@ test('a duplicate beyond the limit of waiters gets 409 at once instead of waitin
   const first = world.ask('k')
   await world.witness.reached(1)
   const waiting = world.ask('k')
-  await eventually(() => world.gateway.waiters === 1, 'one waits')
+  await eventually(() => world.gateway.limits.waiting.held === 1, 'one waits')
   assert.equal((await world.ask('k')).status, 409)
   open()
   await first
@@ -48,16 +48,16 @@ test('a body for which there is no room gets 503 before any claim', async t => {
   // Three quarters are for requests; the rest is kept for answers.
   const first = world.ask('one', { body: 'x'.repeat(700) })
   await world.witness.reached(1)
-  assert.equal(world.gateway.buffered.held, 700)
+  assert.equal(world.gateway.limits.buffered.held, 700)
   const refused = await world.ask('two', { body: 'x'.repeat(51) })
   assert.equal(refused.status, 503)
   assert.equal(refused.json.code, 'overloaded')
   assert.ok(Number(refused.headers['retry-after']) >= 1)
   assert.equal(records.calls('insert'), 1)
-  assert.equal(world.gateway.buffered.held, 700)
+  assert.equal(world.gateway.limits.buffered.held, 700)
   open()
   await first
-  await eventually(() => world.gateway.buffered.held === 0, 'the room is free again')
+  await eventually(() => world.gateway.limits.buffered.held === 0, 'the room is free again')
   assert.equal((await world.ask('two', { body: 'x'.repeat(51) })).status, 201)
 })
 
@@ -87,8 +87,8 @@ test('what was buffered of an answer before there was no room is held until its 
   asking.end()
   const [reading] = await once(asking, 'response') as [IncomingMessage]
   reading.pause()
-  const held = (): number => world.gateway.buffered.held
-  await eventually(() => world.gateway.executing.held === 0, 'it is settled, and nothing runs')
+  const held = (): number => world.gateway.limits.buffered.held
+  await eventually(() => world.gateway.limits.executing.held === 0, 'it is settled, and nothing runs')
   assert.ok(held() > bufferedBytes / 4, `${held()} bytes are in memory, and counted`)
   let bytes = 0
   for await (const chunk of reading as AsyncIterable<Buffer>) bytes += chunk.length
@@ -98,7 +98,7 @@ test('what was buffered of an answer before there was no room is held until its 
 
 test('a gateway that is draining refuses guarded requests with 503 and closes', async t => {
   const world = await startGuarded(t)
-  world.gateway.refusing = true
+  world.gateway.drain.advance('refusing')
   const refused = await world.ask('k')
   assert.equal(refused.status, 503)
   assert.equal(refused.json.code, 'draining')

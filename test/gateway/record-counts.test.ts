@@ -148,7 +148,7 @@ test('a process that has not heard of a caller asks the store before it lets any
   assert.equal(witness.seen.length, 15)
   // Those of a turn were one question.
   assert.ok(asked.length < 30, String(asked.length))
-  assert.ok(gateway.executing.held === 0)
+  assert.ok(gateway.limits.executing.held === 0)
 })
 
 test('a store that does not say how many there are refuses nobody for that', async t => {
@@ -312,7 +312,7 @@ test('retries of one record at the bound that come at once are one execution, wh
   const retries = [ask('one', as('alice')), ask('one', as('alice'))]
   await witness.reached(2)
   await new Promise(resolve => setTimeout(resolve, 200))
-  assert.deepEqual([gateway.executions.size, gateway.underWay, gateway.executing.held], [1, 1, 1])
+  assert.deepEqual([gateway.executions.size, gateway.underWay, gateway.limits.executing.held], [1, 1, 1])
   gate.resolve(null)
   assert.ok((await Promise.all(retries)).every(({ status }) => status === 201 || status === 409))
   assert.equal(witness.seen.length, 2)
@@ -333,9 +333,9 @@ test('standing records that are sent again at once are no more than may be execu
   for (const key of keys) assert.equal(await statusOf(ask(key, as('alice'))), '401')
   frees = false
   const retries = keys.map(async key => ask(key, as('alice')))
-  await eventually(() => gateway.executing.held > 0, 'some are under way')
+  await eventually(() => gateway.limits.executing.held > 0, 'some are under way')
   await new Promise(resolve => setTimeout(resolve, 300))
-  assert.equal(gateway.executing.held, 2)
+  assert.equal(gateway.limits.executing.held, 2)
   gate.resolve(null)
   assert.deepEqual((await Promise.all(retries)).map(({ status }) => status).sort(), [201, 201, ...Array.from({ length: 18 }, () => 429)])
 })

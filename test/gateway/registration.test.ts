@@ -1,4 +1,5 @@
 /** Nothing is sent by a gateway of which the others may not know that it executes: they would accept beside it (ports.ts, Registry). */
+import { readClocks } from '../../src/gateway/clock-reading.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -69,7 +70,7 @@ test('a claim from before a silence after which others need not reckon with it i
   await claimed.reached
   clock.stall(31 * MINUTE_MS)
   // A sign of life that is acknowledged now mends nothing.
-  gateway.registration.beaten(gateway.readClocks())
+  gateway.registration.beaten(readClocks(gateway.world.clock))
   claimed.open()
   assert.equal((await asking).status, 503)
   assert.equal(witness.seen.length, 1)
@@ -82,7 +83,7 @@ test('with signs of life it lasts; one that is gone from the store is made anew'
   const { ask, clock, orders, gateway, registry } = await start(t)
   for (let minute = 0; minute < 90; minute += 10) {
     await clock.advance(10 * MINUTE_MS)
-    gateway.registration.beaten(gateway.readClocks())
+    gateway.registration.beaten(readClocks(gateway.world.clock))
     assert.equal((await ask(`k${minute}`)).status, 201)
     await gateway.registration.look()
   }

@@ -65,11 +65,11 @@ test('behind the switch a new key has an id of the new scheme, which a gateway t
   const [one, other] = [await startSeat(t, witness, store), await startSeat(t, witness, store)]
   store.records.switchScheme(KEYED)
   await other.gateway.ids.look()
-  assert.equal(one.gateway.rules, 1)
+  assert.equal(one.gateway.ids.rules, 1)
   const answers = await Promise.all([one, other, one, other].map(async seat => seat.ask('k')))
   assert.equal(witness.seen.length, 1)
   assert.ok(answers.every(({ status }) => status === 201 || status === 409), answers.map(({ status, text }) => `${status} ${text}`).join('\n'))
-  assert.equal(one.gateway.rules, 2)
+  assert.equal(one.gateway.ids.rules, 2)
   const rows = await store.records.list({ limit: 10 })
   assert.deepEqual(rows.map(({ id }) => id.toString('base64url')), [recordOf(witness, 0)])
   assert.equal((await other.ask('k')).headers['idempotent-replayed'], 'true')

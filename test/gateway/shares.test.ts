@@ -35,7 +35,7 @@ test('one caller has half of the executions alone, gets 429 beyond, and another 
   await witness.reached(6)
   open()
   assert.deepEqual((await Promise.all([...held, other])).map(({ status }) => status), Array.from({ length: 6 }, () => 201))
-  await eventually(() => gateway.executing.held === 0 && gateway.executing.holders === 0, 'nothing is counted any more')
+  await eventually(() => gateway.limits.executing.held === 0 && gateway.limits.executing.holders === 0, 'nothing is counted any more')
   assert.equal((await ask('more', as('alice'))).status, 201)
 })
 
@@ -58,10 +58,10 @@ test('who has a share of the waiters gets the in-flight answer at once, and anot
   const firsts = ['alice', 'bob'].map(async who => ask('k', as(who)))
   await witness.reached(2)
   const waiting = Array.from({ length: 2 }, async () => ask('k', as('alice')))
-  await eventually(() => gateway.waiters === 2, 'alice has her share')
+  await eventually(() => gateway.limits.waiting.held === 2, 'alice has her share')
   assert.equal((await ask('k', as('alice'))).json.code, 'in-flight')
   waiting.push(ask('k', as('bob')))
-  await eventually(() => gateway.waiters === 3, 'bob waits')
+  await eventually(() => gateway.limits.waiting.held === 3, 'bob waits')
   open()
   for (const { status } of await Promise.all([...firsts, ...waiting])) assert.equal(status, 201)
 })
@@ -77,18 +77,18 @@ function stopped (url: string, { headers }: { readonly headers: Readonly<Record<
 test('uploads that stop hold a share of the buffers, and others\' requests are read', async t => {
   const { url, ask, gateway } = await startGuarded(t, { trustProxies: TRUSTED, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 20_000 } }, world: { limits: { ...LIMITS, bufferedBytes: 80_000 } } })
   const uploads = Array.from({ length: 8 }, () => stopped(url, from('192.0.2.1'), 10_000))
-  await eventually(() => gateway.buffered.held === 30_000, () => `its share is held, not ${gateway.buffered.held}`)
+  await eventually(() => gateway.limits.buffered.held === 30_000, () => `its share is held, not ${gateway.limits.buffered.held}`)
   assert.equal((await ask('k', { ...from('192.0.2.2'), body: 'x'.repeat(10_000) })).status, 201)
   assert.equal(await refusalOf(ask('l', { ...from('192.0.2.1'), body: 'x'.repeat(10_000) })), '429 too-many-in-flight')
   for (const socket of uploads) socket.destroy()
-  await eventually(() => gateway.buffered.held === 0, 'they have gone')
+  await eventually(() => gateway.limits.buffered.held === 0, 'they have gone')
 })
 
 // Its share of all the room was as much as there is for requests: nobody else had any.
 test('by default, too, others have room for more than a little beside uploads that stop', async t => {
   const { url, ask, gateway } = await startGuarded(t, { trustProxies: TRUSTED, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 200_000 } }, world: { limits: { ...LIMITS, share: 0.75, bufferedBytes: 800_000 } } })
   const uploads = Array.from({ length: 100 }, () => stopped(url, from('192.0.2.1'), 10_000))
-  await eventually(() => gateway.buffered.held === 450_000, () => `its share is held, not ${gateway.buffered.held}`)
+  await eventually(() => gateway.limits.buffered.held === 450_000, () => `its share is held, not ${gateway.limits.buffered.held}`)
   assert.equal((await ask('k', { ...from('192.0.2.2'), body: 'x'.repeat(60_000) })).status, 201)
   for (const socket of uploads) socket.destroy()
 })
@@ -100,15 +100,15 @@ test('a body that no share would ever hold is read while nobody is in its way, a
   assert.equal((await ask('largest', { ...from('192.0.2.1'), body: largest })).status, 201)
   const sockets = [stopped(url, from('192.0.2.1'), 36_000)]
   try {
-    await eventually(() => gateway.buffered.held === 36_000, () => `the first is held, not ${gateway.buffered.held}`)
+    await eventually(() => gateway.limits.buffered.held === 36_000, () => `the first is held, not ${gateway.limits.buffered.held}`)
     assert.equal(await refusalOf(ask('another', { ...from('192.0.2.1'), body: 'x'.repeat(10_000) })), '429 too-many-in-flight')
     sockets.push(stopped(url, from('192.0.2.2'), 36_000))
-    await eventually(() => gateway.buffered.held === 72_000, () => `both are held, not ${gateway.buffered.held}`)
+    await eventually(() => gateway.limits.buffered.held === 72_000, () => `both are held, not ${gateway.limits.buffered.held}`)
     assert.equal(await refusalOf(ask('third', { ...from('192.0.2.3'), body: 'x'.repeat(4_000) })), '503 overloaded')
   } finally {
     for (const socket of sockets) socket.destroy()
   }
-  await eventually(() => gateway.buffered.held === 0, 'they have gone')
+  await eventually(() => gateway.limits.buffered.held === 0, 'they have gone')
   assert.equal((await ask('third', { ...from('192.0.2.3'), body: largest })).status, 201)
 })
 
@@ -117,12 +117,12 @@ test('a body that a share would hold has no more than its share, however small t
   const { url, ask, gateway } = await startGuarded(t, { trustProxies: TRUSTED, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 12_000 } }, world: { limits: { ...LIMITS, bufferedBytes: 40_000 } } })
   const sockets = ['192.0.2.1', '192.0.2.2'].map(address => stopped(url, from(address), 8_000))
   try {
-    await eventually(() => gateway.buffered.held === 16_000, () => `both are held, not ${gateway.buffered.held}`)
+    await eventually(() => gateway.limits.buffered.held === 16_000, () => `both are held, not ${gateway.limits.buffered.held}`)
     assert.equal(await refusalOf(ask('k', { ...from('192.0.2.3'), body: 'x'.repeat(10_000) })), '429 too-many-in-flight')
   } finally {
     for (const socket of sockets) socket.destroy()
   }
-  await eventually(() => gateway.buffered.held === 0, 'they have gone')
+  await eventually(() => gateway.limits.buffered.held === 0, 'they have gone')
   assert.equal((await ask('k', { ...from('192.0.2.3'), body: 'x'.repeat(10_000) })).status, 201)
 })
 
@@ -219,7 +219,7 @@ test('a stored answer is sent whole or not begun: where there is no room its cli
   assert.deepEqual(answers.filter(answer => answer !== '503 overloaded 1'), Array.from({ length: 12 - refused }, () => `200 ${LARGE.size}`))
   assert.ok(refused < 12)
   assert.equal(meter.counts.get('shed') ?? 0, refused)
-  await eventually(() => gateway.buffered.held === 0, 'nothing is held')
+  await eventually(() => gateway.limits.buffered.held === 0, 'nothing is held')
   assert.equal(await ask(), `200 ${LARGE.size}`)
   assert.equal(witness.seen.length, 1)
 })
@@ -240,9 +240,9 @@ test('stored answers that nobody reads are no more than there is room for', asyn
   await eventually(() => heads.length === 8, 'all of them have a head')
   // 48 MiB are for answers.
   assert.deepEqual(heads.toSorted(), ['200', '200', '200', '200', '503', '503', '503', '503'])
-  assert.ok(gateway.buffered.held <= 48 * 1024 * 1024)
+  assert.ok(gateway.limits.buffered.held <= 48 * 1024 * 1024)
   for (const socket of sockets) socket.destroy()
-  await eventually(() => gateway.buffered.held === 0, 'nothing is held')
+  await eventually(() => gateway.limits.buffered.held === 0, 'nothing is held')
 })
 
 test('a small answer for which there is no room while its client does not read it is cut', async t => {
@@ -255,10 +255,10 @@ test('a small answer for which there is no room while its client does not read i
   const asks = setInterval(() => { for (const socket of sockets) socket.write('POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer a\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n') }, 5)
   t.after(() => { clearInterval(asks) })
   await eventually(() => (meter.counts.get('shed') ?? 0) > 0, 'one of them is cut', 60_000)
-  assert.ok(gateway.buffered.held <= size)
+  assert.ok(gateway.limits.buffered.held <= size)
   clearInterval(asks)
   for (const socket of sockets) socket.destroy()
-  await eventually(() => gateway.buffered.held === 0, 'nothing is held')
+  await eventually(() => gateway.limits.buffered.held === 0, 'nothing is held')
 })
 
 test('an address has one share however it is spelled', async t => {

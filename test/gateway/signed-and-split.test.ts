@@ -221,7 +221,7 @@ test('a batch of more events or bytes than the inbox ever holds is told so, and 
     assert.match(String(refused.json.detail), /Send fewer at once\. Nothing was accepted\.$/)
     assert.deepEqual(await world.messages(), [])
     assert.equal((await send(together(event('1')))).status, 202)
-    assert.equal(world.gateway.buffered.held, 0)
+    assert.equal(world.gateway.limits.buffered.held, 0)
   }
 })
 
@@ -238,5 +238,5 @@ test('what was held for a batch is given back', async t => {
   const { world, send } = await senderOf(t, SENDERS[2] as Sender)
   const { event, together } = SENDERS[2] as Sender
   for (const body of [together(event('1'), event('2')), together(event('1'), '{}')]) await send(body)
-  assert.equal(world.gateway.buffered.held, 0)
+  assert.equal(world.gateway.limits.buffered.held, 0)
 })

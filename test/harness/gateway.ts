@@ -2,6 +2,7 @@
  * A gateway in this process: real listener, real upstream sockets, memory stores (or others that the test brings). For
  * processes that are killed and restarted see process-gateway.ts.
  */
+import { readClocks } from '../../src/gateway/clock-reading.ts'
 import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
@@ -16,10 +17,11 @@ import { inboxDepths } from '../../src/background/inbox-depths.ts'
 import { reconciler } from '../../src/background/reconciler.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { MODES } from '../../src/modes.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import { PeerTrust } from '../../src/http/peer.ts'
-import type { ServerLimits } from '../../src/http/pressure.ts'
+import type { ServerLimits } from '../../src/http/options.ts'
 import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
 import type { Log, Meter, RequestLog } from '../../src/ports.ts'
@@ -159,7 +161,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
     copyTtlMs: 60_000,
     ...changes
   }
-  const gateway = new Gateway(world, Math.min(...leases))
+  const gateway = new Gateway(world, MODES, Math.min(...leases))
   await gateway.ids.look().catch(() => {})
   gateway.registration.become(routes)
   const passing = new UndiciPassThrough(upstreams, share)
@@ -167,16 +169,16 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), counting(gateway).start(), new Deliverer(gateway).start()] : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
   if (!background) {
-    gateway.sign = async () => {
-      const asked = gateway.readClocks()
+    gateway.generation.sign = async () => {
+      const asked = readClocks(gateway.world.clock)
       gateway.generation.learn((await world.records.beat(SIGN)).generation, asked)
     }
-    await gateway.sign().catch(() => {})
+    await gateway.generation.sign().catch(() => {})
   }
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
   const close = async (): Promise<void> => {
-    gateway.draining = true
+    gateway.drain.advance('draining')
     gateway.cutOff()
     await eventually(() => bookIsEmpty(gateway), () => `the gateway still holds ${heldBy(gateway)}`)
     await Promise.all(services.map(async service => { await service.stop() }))
@@ -193,7 +195,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
 
 /** From now on whose a request is is told by these; its identity is made as before ({@link switchRules}). */
 export function underRules (gateway: Gateway, rules: Rules): void {
-  Object.defineProperty(gateway, 'rules', { value: rules, configurable: true })
+  Object.defineProperty(gateway.ids, 'rules', { value: rules, configurable: true })
 }
 
 /** The database goes over to other rules under a gateway that runs. */
@@ -207,7 +209,7 @@ export async function switchRules ({ gateway, world }: Pick<TestGateway, 'gatewa
 function heldBy (gateway: Gateway | null): string {
   const { executions = 0, deliveries = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
-    : { executions: gateway.underWay, deliveries: gateway.deliveries.size, waiters: gateway.waiters, callers: gateway.callerPlaces.size, bufferedBytes: gateway.buffered.held, unsettledBytes: gateway.unsettled.held }
+    : { executions: gateway.underWay, deliveries: gateway.drain.deliveries.size, waiters: gateway.limits.waiting.held, callers: gateway.limits.callerPlaces.size, bufferedBytes: gateway.limits.buffered.held, unsettledBytes: gateway.limits.unsettled.held }
   return `${executions} executions, ${deliveries} deliveries, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
 }
 

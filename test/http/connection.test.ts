@@ -111,7 +111,7 @@ test('a body whose chunks are malformed gets one 400 and gives its room back', a
   const text = await callRaw(url, 'POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsame\r\nzz\r\n')
   assert.match(text, /^HTTP\/1\.1 400 /)
   assert.equal(text.match(/HTTP\/1\.1/g)?.length, 1)
-  await eventually(() => gateway.buffered.held === 0, 'no bytes are held')
+  await eventually(() => gateway.limits.buffered.held === 0, 'no bytes are held')
   assert.equal(witness.seen.length, 0)
 })
 

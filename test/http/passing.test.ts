@@ -63,7 +63,7 @@ test('on a guarded route the first requester alone gets it; it is not kept, and 
   const first = callRaw(url, asked)
   await witness.reached(1)
   const waiter = callRaw(url, asked)
-  await eventually(() => gateway.waiters === 1, 'a duplicate waits')
+  await eventually(() => gateway.limits.waiting.held === 1, 'a duplicate waits')
   gate.resolve(null)
   assert.match(await first, /^HTTP\/1\.1 103 [^]*\r\n\r\nHTTP\/1\.1 201 [^]*Idempotency-Status: executed/i)
   assert.match(await waiter, /^HTTP\/1\.1 201 [^]*Idempotent-Replayed: true/i)

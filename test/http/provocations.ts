@@ -333,7 +333,7 @@ const STATES: readonly Provocation[] = [
     what: 'on its way out',
     start: async t => {
       const { url, gateway } = await startGuarded(t)
-      gateway.refusing = true
+      gateway.drain.advance('refusing')
       return async draw => [await callRaw(url, requestText(draw, plainly(draw)))]
     }
   },

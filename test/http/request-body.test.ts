@@ -53,11 +53,11 @@ test('a chunked body that grows too large gets 413 and gives its room back', asy
   const { socket, answer } = upload(url, 'Transfer-Encoding: chunked')
   const chunk = `${(4000).toString(16)}\r\n${'x'.repeat(4000)}\r\n`
   socket.write(chunk)
-  await eventually(() => gateway.buffered.held === 4000, 'the first chunk is in')
+  await eventually(() => gateway.limits.buffered.held === 4000, 'the first chunk is in')
   socket.write(chunk + chunk)
   socket.write('0\r\n\r\n')
   assertTooLarge(await answer)
-  assert.equal(gateway.buffered.held, 0)
+  assert.equal(gateway.limits.buffered.held, 0)
 })
 
 test('a client that asks first (Expect: 100-continue) can read the 413', async t => {
@@ -84,7 +84,7 @@ test('a body that does not come in time gets 408 and nothing is claimed', async 
   const { url, gateway } = await startGuarded(t, { server: { requestBodyMs: 50 }, world: { records: records.store, meter } })
   const { socket, answer } = upload(url, 'Content-Length: 10')
   socket.write('half')
-  await eventually(() => gateway.buffered.held === 0, 'its room is given back')
+  await eventually(() => gateway.limits.buffered.held === 0, 'its room is given back')
   const text = await answer
   assert.match(text, /^HTTP\/1\.1 408 /)
   assert.match(text, /"code":"request-timeout"/)

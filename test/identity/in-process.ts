@@ -2,6 +2,7 @@
  * Two gateways on one store in memory, asked without sockets: real from the request's head to the answer's. What of a request
  * is looked at before `handle` is called is looked at here as src/http/guarded.ts does.
  */
+import { readClocks } from '../../src/gateway/clock-reading.ts'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { load } from '../../src/config/load.ts'
@@ -13,6 +14,8 @@ import { overridingMethods } from '../../src/core/method-override.ts'
 import type { RawHeaders } from '../../src/core/record.ts'
 import { schemeName } from '../../src/core/schemes.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { keyOf } from '../crash/outside.ts'
+import { MODES } from '../../src/modes.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import { inboxRoutes } from '../../src/gateway/world.ts'
 import { replyTo } from '../../src/http/answer.ts'
@@ -157,10 +160,10 @@ async function gatewayOf (instance: string, { routes, secrets }: Config, shared:
     copyTtlMs: 600_000,
     secrets,
     marksKeptMs: 3_600_000
-  })
+  }, MODES)
   await gateway.ids.look()
   // Without a heartbeat nobody would tell it of which generation copies are.
-  const askedAt = gateway.readClocks()
+  const askedAt = readClocks(gateway.world.clock)
   gateway.generation.learn((await shared.records.beat(SIGN)).generation, askedAt)
   gateway.registration.become(routes)
   return gateway
@@ -180,6 +183,7 @@ async function askOf (gateway: Gateway, routes: ReturnType<typeof compileRoutes>
   const route = { ...matched.route, idempotency: policy }
   const outcome = await handle(gateway, {
     route,
+    key: keyOf({ route, target, rawHeaders: raw }),
     method,
     target,
     rawHeaders: raw,
@@ -193,7 +197,6 @@ async function askOf (gateway: Gateway, routes: ReturnType<typeof compileRoutes>
     readBody: async (_bytesMax, { take }) => take(body.length) ? { kind: 'body', body } : { kind: 'no-room' },
     gone: async () => new Promise(() => {})
   })
-  if (outcome.kind === 'keyless') throw new Error(`${id}: no key is seen in ${raw.join(' ')}`)
   const reply = replyTo(outcome, { route, requestId: id, asking: { origin: null, preflighted: false, cors: null }, problemBaseUri: 'urn:onceway:problem:' })
   if (!Buffer.isBuffer(reply.body)) throw new Error('nothing is streamed here')
   return heardOf(reply.status, reply.headers, reply.body)

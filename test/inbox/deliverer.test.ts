@@ -174,13 +174,13 @@ test('a message for which the gateway\'s buffers have no room waits, and is not 
   const keep = { statuses: new Map(), body: true, requestBytesMax: 1_000, responseBytesMax: 1_000, dropHeaders: new Set<string>(), keepHeaders: new Set<string>() }
   const limits = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 2_500, unsettledBytes: 1024, recentBytes: 0 }
   const worker = startWorker(t, store, consumer, { routes: [inboxRoute({}, { keep })], world: { limits } })
-  worker.gateway.buffered.force('requests', 1_400)
+  worker.gateway.limits.buffered.force('requests', 1_400)
   await accept(store, worker, ...many(4).map(each => ({ ...each, request: { ...each.request, body: Buffer.alloc(1_000) } })))
   await clock.advance(50)
   assert.deepEqual([consumer.asked.length, (await states(store))['delivering']], [1, 1], 'one always finds its way')
-  worker.gateway.buffered.release('requests', 1_400)
+  worker.gateway.limits.buffered.release('requests', 1_400)
   await clock.advance(3_000)
-  assert.deepEqual([await states(store), worker.gateway.buffered.held], [{ delivered: 4 }, 0])
+  assert.deepEqual([await states(store), worker.gateway.limits.buffered.held], [{ delivered: 4 }, 0])
 })
 
 test('where the buffers have room for one message at a time, the longest due goes first, of whatever route', async t => {
@@ -193,7 +193,7 @@ test('where the buffers have room for one message at a time, the longest due goe
   const names = ['a1', 'b1', 'c1', 'a2', 'b2', 'c2', 'a3']
   await accept(store, worker, ...names.map(name => message(name.padEnd(700), { route: name.slice(0, 1) })))
   await clock.advance(6_000)
-  assert.deepEqual([await states(store), consumer.mostUnderWay, worker.gateway.buffered.held], [{ delivered: names.length }, 1, 0])
+  assert.deepEqual([await states(store), consumer.mostUnderWay, worker.gateway.limits.buffered.held], [{ delivered: names.length }, 1, 0])
   assert.deepEqual(consumer.texts.map(text => text.trim()), names)
 })
 

@@ -254,7 +254,7 @@ test('a drain takes nothing more, lets what is under way end, and leaves the res
   const ending = startWorker(t, store, slow, { routes: [inboxRoute({ concurrency: 1 })] })
   await accept(store, ending, message('one'), message('two'))
   await store.clock.advance(10)
-  ending.gateway.draining = true
+  ending.gateway.drain.advance('draining')
   const idle = ending.gateway.idle(30_000)
   await store.clock.advance(5_000)
   assert.equal(await idle, true)
@@ -275,7 +275,7 @@ test('a delivery that outlasts the drain is broken off; another process has it a
   await store.clock.advance(10)
   store.inbox.take = others
   assert.equal(never.asked.length, 1)
-  ending.gateway.draining = true
+  ending.gateway.drain.advance('draining')
   ending.gateway.cutOff()
   await store.clock.advance(2_500)
   await ending.end()

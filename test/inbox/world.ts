@@ -9,6 +9,7 @@ import type { MessageDetail, NewMessage } from '../../src/core/message.ts'
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy } from '../../src/core/policy.ts'
 import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { MODES } from '../../src/modes.ts'
 import { inboxRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
@@ -166,7 +167,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     longestLeaseMs: 15_000,
     copyTtlMs: 0,
     ...world
-  })
+  }, MODES)
   void gateway.ids.look().catch(() => {})
   const beats = heartbeat(gateway).start()
   const deliverer = new Deliverer(gateway).start()
@@ -174,7 +175,7 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     gateway.stop()
     await beats.stop()
     await deliverer.stop()
-    assert.equal(gateway.deliveries.size + gateway.buffered.held, 0, 'nothing is held at the end')
+    assert.equal(gateway.drain.deliveries.size + gateway.limits.buffered.held, 0, 'nothing is held at the end')
   }
   let ended: Promise<void> | null = null
   const endOnce = async (): Promise<void> => { await (ended ??= end()) }

@@ -23,7 +23,7 @@ export function reportOf (told: readonly Told[], { command, versions, date, seco
   return [
     '# The model, searched',
     '',
-    'Every schedule of [the model](../model.md) with the faults of each row, to its end: no hashing of states, no bound of depth.',
+    'Every schedule of [the model](../internals/model.md) with the faults of each row, to its end: no hashing of states, no bound of depth.',
     '',
     '| | |',
     '|---|---|',

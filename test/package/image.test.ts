@@ -81,20 +81,19 @@ describe('the image', () => {
   })
 })
 
-describe('what docs/guides/deployment.md says of containers', () => {
+describe('what docs/guides/deploy-in-containers.md says', () => {
   const image = readImage()
-  const page = readFileSync(join(ROOT, 'docs/guides/deployment.md'), 'utf8')
-  const chapter = page.slice(page.indexOf('\n## Containers'))
+  const page = readFileSync(join(ROOT, 'docs/guides/deploy-in-containers.md'), 'utf8')
 
   test('docker run gives what the image starts by, and nothing that it does not know', () => {
-    const [command = ''] = /^docker run .*$/m.exec(chapter) ?? []
+    const [command = ''] = /^docker run .*$/m.exec(page) ?? []
     assert.deepEqual(Array.from(command.matchAll(/-e (\w+)=/g), ([, name]) => name), ['UPSTREAM'])
     assert.ok(command.includes(`-v onceway:${image.env.ONCEWAY_DEFAULT_DATA_DIR}`))
-    for (const [, name = '', value = ''] of chapter.matchAll(/^\| `(ONCEWAY_\w+)` \(`([^`]+)`\)/gm)) assert.equal(image.env[name], value, name)
+    for (const [, name = '', value = ''] of page.matchAll(/^\| `(ONCEWAY_\w+)` \(`([^`]+)`\)/gm)) assert.equal(image.env[name], value, name)
   })
 
   test('the Deployment for Kubernetes fits the image: user, volume, ports and probes', () => {
-    const text = /```yaml\n(apiVersion: apps\/v1[\s\S]*?)```/.exec(chapter)?.[1] ?? ''
+    const text = /```yaml\n(apiVersion: apps\/v1[\s\S]*?)```/.exec(page)?.[1] ?? ''
     const [document] = parseAllDocuments(text)
     // eslint-disable-next-line @typescript-eslint/no-explicit-any -- Kubernetes' own shape
     const spec = (document?.toJS() as any).spec.template.spec

@@ -39,7 +39,7 @@ describe('the npm package', () => {
 
   test('the package has what runs and what is read, and neither declarations nor maps', () => {
     const files = shippedFiles()
-    for (const name of ['dist/main.js', 'migrations', 'schema/onceway.schema.json', 'docs/guides/deployment.md', 'LICENSE', 'CHANGELOG.md']) assert.ok(files.includes(name), name)
+    for (const name of ['dist/main.js', 'migrations', 'schema/onceway.schema.json', 'docs/guides/deploy-with-postgres.md', 'LICENSE', 'CHANGELOG.md']) assert.ok(files.includes(name), name)
     assert.deepEqual(files.filter(name => /\.(d\.ts|map|ts)$/.test(name)), [])
     assert.deepEqual(files.filter(name => name.startsWith('test')), [])
   })

@@ -45,7 +45,7 @@ test('an upstream that resets in the middle of an answer without a length: 502 o
   let connection: Socket | null = null
   const started = await start(t, socket => { connection = socket; socket.write(HEAD + PART) })
   const first = started.ask()
-  await eventually(() => started.gateway.buffered.held === BODY.length + PART.length, 'the part has come')
+  await eventually(() => started.gateway.limits.buffered.held === BODY.length + PART.length, 'the part has come')
   connection!.resetAndDestroy()
   await assertUnknown(started, await first)
 })

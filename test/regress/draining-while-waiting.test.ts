@@ -16,8 +16,8 @@ test('a request whose body is still arriving when the drain begins to refuse get
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   t.after(() => { socket.destroy() })
   socket.write('POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 4\r\n\r\nsa')
-  await eventually(() => gateway.buffered.held > 0, 'the first half is in')
-  gateway.refusing = true
+  await eventually(() => gateway.limits.buffered.held > 0, 'the first half is in')
+  gateway.drain.advance('refusing')
   socket.write('me')
   let text = ''
   for await (const chunk of socket as AsyncIterable<Buffer>) text += chunk.toString('latin1')
@@ -36,8 +36,8 @@ test('a request that waits for another process when the drain begins to refuse g
   const first = one.ask('k')
   await witness.reached(1)
   const second = two.ask('k')
-  await eventually(() => two.gateway.waiters === 1, 'the duplicate waits')
-  two.gateway.refusing = true
+  await eventually(() => two.gateway.limits.waiting.held === 1, 'the duplicate waits')
+  two.gateway.drain.advance('refusing')
   refusing.open()
   assert.equal((await first).headers['idempotency-status'], 'released')
   assertDraining(await second)
@@ -52,8 +52,8 @@ test('a request that waits for another process when the drain begins still gets 
   const first = one.ask('k')
   await witness.reached(1)
   const second = one.ask('k')
-  await eventually(() => one.gateway.waiters === 1, 'the duplicate waits')
-  one.gateway.refusing = true
+  await eventually(() => one.gateway.limits.waiting.held === 1, 'the duplicate waits')
+  one.gateway.drain.advance('refusing')
   open()
   assert.equal((await first).status, 201)
   assert.equal((await second).headers['idempotent-replayed'], 'true')

@@ -78,9 +78,9 @@ test('a request body in twenty thousand chunks of one byte arrives whole, and le
   socket.write('1\r\nx\r\n'.repeat(CHUNKS) + '0\r\n\r\n')
   await witness.reached(1)
   assert.equal(witness.seen[0]?.body.toString(), 'x'.repeat(CHUNKS))
-  assert.ok(gateway.buffered.held >= CHUNKS && gateway.buffered.held < 2 * CHUNKS, `${gateway.buffered.held} held`)
+  assert.ok(gateway.limits.buffered.held >= CHUNKS && gateway.limits.buffered.held < 2 * CHUNKS, `${gateway.limits.buffered.held} held`)
   open()
-  await eventually(() => gateway.buffered.held === 0, 'all of it is given back')
+  await eventually(() => gateway.limits.buffered.held === 0, 'all of it is given back')
   assert.equal((await ask('k', { body: 'x'.repeat(CHUNKS) })).headers['idempotent-replayed'], 'true')
 })
 
@@ -90,9 +90,9 @@ test('a request body in pieces that breaks off midway gives all of its room back
   socket.write('POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n')
   socket.write('1\r\nx\r\n'.repeat(CHUNKS))
   // More than was read: half of the last growth is still empty.
-  await eventually(() => gateway.buffered.held > CHUNKS, 'the pieces are in')
+  await eventually(() => gateway.limits.buffered.held > CHUNKS, 'the pieces are in')
   socket.destroy()
-  await eventually(() => gateway.buffered.held === 0, 'all of it is given back')
+  await eventually(() => gateway.limits.buffered.held === 0, 'all of it is given back')
   assert.equal(witness.seen.length, 0)
 })
 

@@ -23,7 +23,7 @@ for (const [what, others] of [['the same', 'pay 1'], ['another', 'pay 2']] as co
     const first = ask('k', { body: 'pay 1' })
     await insert.reached
     const joined = [1, 2, 3].map(async () => ask('k', { body: others }))
-    await eventually(() => gateway.waiters === 3, 'three wait for the claim of the first')
+    await eventually(() => gateway.limits.waiting.held === 3, 'three wait for the claim of the first')
     await clock.advance(CLAIM_WITHIN_MS)
     for (const answer of await Promise.all([first, ...joined])) {
       assert.equal(answer.status, 503)

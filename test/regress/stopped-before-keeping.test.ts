@@ -149,7 +149,7 @@ test('who joins a claim whose reply waited through a suspension asks for himself
   const first = two.ask('k')
   await eventually(() => two.gateway.executions.size === 1, 'the claim is under way')
   const second = two.ask('k')
-  await eventually(() => two.gateway.waiters === 1, 'the second has joined it')
+  await eventually(() => two.gateway.limits.waiting.held === 1, 'the second has joined it')
   joined.resolve()
   await first
   assert.equal((await second).json.id, 2)
@@ -172,7 +172,7 @@ for (const way of ['stall', 'suspend'] as const) {
     const first = one.ask('k')
     await settling.promise
     const second = one.ask('k')
-    await eventually(() => one.gateway.waiters === 1, 'the second has joined it')
+    await eventually(() => one.gateway.limits.waiting.held === 1, 'the second has joined it')
     joined.resolve()
     assert.equal((await first).json.id, 1)
     assert.equal((await second).json.id, 2)

@@ -5,9 +5,11 @@
  */
 import { createHash } from 'node:crypto'
 import { headerValue } from '../../src/core/lines.ts'
+import { keyOf } from '../crash/outside.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
-import type { GuardedRequest } from '../../src/gateway/admission.ts'
+import type { GuardedRequest } from '../../src/gateway/request.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { MODES } from '../../src/modes.ts'
 import { handle } from '../../src/gateway/handle.ts'
 import { replyTo } from '../../src/http/answer.ts'
 import type { Clock } from '../../src/ports.ts'
@@ -94,7 +96,6 @@ function throughGateways (timeline: Timeline, consumer: Consumer, route: Guarded
     const gateway = gateways[asked++ % gateways.length] as Gateway
     const requestId = `request-${asked}`
     const outcome = await handle(gateway, requestOf(route, sent, requestId, left))
-    if (outcome.kind === 'keyless') throw new Error(`${route.name}: this request has no key: ${sent.headers.join(' ')}`)
     const { status, headers, body } = replyTo(outcome, { route, requestId, asking: { origin: null, preflighted: false, cors: null }, problemBaseUri: 'urn:onceway:problem:' })
     if (!Buffer.isBuffer(body)) throw new Error('the consumer streams nothing')
     return heardOf(status, headers, body)
@@ -127,7 +128,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     probed: new Map(),
     inboxes: new Map(),
     copyTtlMs: 600_000
-  })
+  }, MODES)
   void gateway.ids.look()
   return gateway
 }
@@ -136,11 +137,11 @@ function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Pr
   const body = Buffer.from(sent.body)
   // The test's own: a body without its message would count for none.
   messageIn(body)
+  const request = { route, target: route.match.path, rawHeaders: ['Host', 'gateway.test', ...sent.headers] }
   return {
-    route,
+    ...request,
+    key: keyOf(request),
     method: 'POST',
-    target: route.match.path,
-    rawHeaders: ['Host', 'gateway.test', ...sent.headers],
     clientCertificate: null,
     forwarded: { for: '127.0.0.1', proto: 'http', host: 'gateway.test', trusted: false },
     peer: null,

@@ -2,7 +2,7 @@
  * The clients of a simulated world: they ask, ask again with the same key until they have something final or are tired of
  * it, hang up, and ask elsewhere. Everything that they see goes into the history.
  */
-import type { GuardedRequest } from '../../src/gateway/admission.ts'
+import type { GuardedRequest } from '../../src/gateway/request.ts'
 import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { Steps } from '../../src/gateway/execution.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'

@@ -120,11 +120,11 @@ export class Faults {
   /** app.ts: refuses, waits for what runs, cuts it off, goes. */
   async #drain ({ gateway: number, graceMs, restartMs }: Extract<Action, { kind: 'drain' }>): Promise<void> {
     const seat = this.#options.seats[number]
-    if (seat?.process.alive !== true || seat.gateway.refusing || !seat.serves) return
+    if (seat?.process.alive !== true || seat.gateway.drain.refusing || !seat.serves) return
     const { process, gateway } = seat
     const { turns } = this.#options.reach
     turns.add('process drained')
-    gateway.refusing = true
+    gateway.drain.advance('refusing')
     if (!await gateway.idle(graceMs)) {
       turns.add('cut off at the end of a drain')
       gateway.cutOff()

@@ -10,6 +10,7 @@ import type { GuardedRoute } from '../../src/core/policy.ts'
 import type { Answer, Claim } from '../../src/core/record.ts'
 import type { Scheme } from '../../src/core/schemes.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
+import { MODES } from '../../src/modes.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
 import type { World } from '../../src/gateway/world.ts'
 import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports.ts'
@@ -232,7 +233,7 @@ class Simulation {
     const { policy, redis, variants, theme } = this.#schedule
     const { records, inbox, upstream, clock, random } = process
     const shortestLeaseMs = Math.min(...variants.map(({ leaseMs }) => leaseMs ?? policy.leaseMs))
-    const gateway = new Gateway({ ...fixed, ...this.#configured(variant), records, inbox, locks: redis ? process.locks : NO_LOCKS, upstream, clock, random, instance: process.name }, shortestLeaseMs)
+    const gateway = new Gateway({ ...fixed, ...this.#configured(variant), records, inbox, locks: redis ? process.locks : NO_LOCKS, upstream, clock, random, instance: process.name }, MODES, shortestLeaseMs)
     gateway.rowsMayVanish = theme === 'amnesia'
     const seat: Seat = {
       process,
@@ -344,7 +345,7 @@ class Simulation {
     const leaseMs = Math.max(policy.leaseMs, ...variants.map(variant => variant.leaseMs ?? 0))
     // A clock that was set back lets every lease last so much longer.
     const backMs = faults.reduce((sum, { action }) => action.kind === 'step' ? sum + Math.max(0, -action.byMs) : sum, 0)
-    await this.#timeline.pass(() => !this.#arbiter.hampered && this.#seats.every(({ process, gateway, serves }) => process.alive && serves && !process.stopped && !gateway.refusing) && this.#operators === 0, CLIENTS_END_MS)
+    await this.#timeline.pass(() => !this.#arbiter.hampered && this.#seats.every(({ process, gateway, serves }) => process.alive && serves && !process.stopped && !gateway.drain.refusing) && this.#operators === 0, CLIENTS_END_MS)
     this.#confirmTime()
     await this.#timeline.pass(() => false, backMs + leaseMs + LOOK_MS + this.#network.lateMs())
     const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs + 2 * longestLeaseMs + (this.#route.idempotency.unknown === 'probe' ? ASKED_WITHIN_MS : 0)
@@ -361,7 +362,7 @@ class Simulation {
 
   async #isBusy (): Promise<boolean> {
     const asks = this.#route.idempotency.unknown === 'probe'
-    return this.#seats.some(({ gateway }) => gateway.executions.size > 0 || gateway.unsettled.held > 0 || gateway.adopting.size > 0) ||
+    return this.#seats.some(({ gateway }) => gateway.executions.size > 0 || gateway.limits.unsettled.held > 0 || gateway.writes.settlingCopies > 0) ||
       (await this.#rows()).some(({ state, past }) => state === 'claimed' || (asks && state === 'indeterminate' && !past))
   }
 

@@ -70,7 +70,7 @@ export function reportOf (facts: ReportFacts): string {
     '# Deterministic simulation',
     '',
     'The gateway core on simulated stores, upstream, clocks and network: seeded schedules, each played alone and judged by the',
-    'invariants of [protocol.md](../protocol.md). Any schedule is played again, event by event, by its seed:',
+    'invariants of [protocol.md](../concepts/protocol.md). Any schedule is played again, event by event, by its seed:',
     `\`${replayCommand(seed)}\`.`,
     '',
     '| | |',

@@ -23,7 +23,7 @@ import { bareClient, redisOptionsAt, redisOptionsOf, untilAvailable } from './re
 const WINDOW_MS = 1_000
 const YEAR_MS = 366 * 24 * 3_600_000
 const TOKEN = Buffer.alloc(16, 1)
-const DEPLOYMENT = readFileSync(new URL('../../docs/guides/deployment.md', import.meta.url), 'utf8')
+const PAGE = readFileSync(new URL('../../docs/guides/deploy-with-redis.md', import.meta.url), 'utf8')
 
 async function ready (t: TestContext, options: RedisOptions): Promise<RedisLocks> {
   const store = new RedisLocks(options)
@@ -169,11 +169,12 @@ describe('marks in Redis', needs('redis'), () => {
     assert.equal(await store.marks.mark(markingOf(randomBytes(32), TOKEN, 'running', 1_000)), 'marked')
   })
 
-  test('the rights that docs/guides/deployment.md names are enough', async t => {
+  test('the rights that docs/guides/deploy-with-redis.md names are enough', async t => {
     const { url } = await server()
     const options = redisOptionsOf(url)
-    const [, rights = ''] = /ACL SETUSER onceway on >PASSWORD (.*)/.exec(DEPLOYMENT) ?? []
-    const more = Array.from(DEPLOYMENT.matchAll(/need `(\+get)` too where their store is `redis`, and `([^`]+)`/g), ([, get, filter]) => `${get} ${filter}`).join()
+    const [, rights = ''] = /ACL SETUSER onceway on >PASSWORD (.*)/.exec(PAGE) ?? []
+    const more = Array.from(PAGE.matchAll(/^\| `([^`]+)` \| `mode: drop` with `store: (?:redis|bloom)`/gm), ([, words]) => words).join(' ')
+    assert.match(more, /\+get /)
     assert.match(more, /\+setbit/)
     await (await bareClient(t, url)).call('ACL', 'SETUSER', 'documented', 'on', '>secret', ...`${rights} ${more}`.split(' '))
     const store = await ready(t, { ...options, url: `redis://documented:secret@${new URL(url).host}/0` } as RedisOptions)

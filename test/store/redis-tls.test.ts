@@ -1,4 +1,4 @@
-/** Redis behind TLS with an authority of our own, and as a user with no more rights than docs/guides/deployment.md names. */
+/** Redis behind TLS with an authority of our own, and as a user with no more rights than docs/guides/deploy-with-redis.md names. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ import { lockOf, LONG_MS, openLocks, readyLocks, redisOptionsAt } from './redis-
 
 const PASSWORD = 'hunter2-hunter2'
 /** As documented: one server, a cluster, a sentinel. */
-const [ACL = '', CLUSTER_ACL = '', SENTINEL_ACL = ''] = readFileSync(new URL('../../docs/guides/deployment.md', import.meta.url), 'utf8')
+const [ACL = '', CLUSTER_ACL = '', SENTINEL_ACL = ''] = readFileSync(new URL('../../docs/guides/deploy-with-redis.md', import.meta.url), 'utf8')
   .split('\n').map((line) => line.trim()).filter((line) => line.startsWith('ACL SETUSER onceway ')).map((line) => line.replace('PASSWORD', PASSWORD))
 
 function wordsOf (line: string): [string, ...string[]] { return line.split(' ') as [string, ...string[]] }
@@ -83,7 +83,7 @@ describe('Redis behind TLS, as a user with few rights', needs('redis tls', 'post
       await admin.call(...wordsOf(ACL.replace('onceway', user)), `-${right.slice(1)}`)
       const log = recordingLog()
       const store = openLocks(t, options({ url: urlAs(user), log }))
-      await assertUnused(store, log, /(NOPERM|user executing the script).*docs\/deployment\.md/)
+      await assertUnused(store, log, /(NOPERM|user executing the script).*docs\/guides\/deploy-with-redis\.md/)
     })
   }
 

@@ -42,7 +42,7 @@ export function faultOfStatement (operation: string, error: unknown, writes: boo
   if (!(error instanceof DatabaseError) || isInDoubt(error.code)) return new StoreUnavailable(STORE, operation, writes, error)
   // Not the arbiter's answer: it must not count as contact with it (E2b), and the rest of its batch fares no better.
   if (isReplica(error.code)) return new StoreUnavailable(STORE, operation, false, new Error(`the server is read-only, probably a replica (${error.message})`, { cause: error }))
-  if (isForbidden(error)) return new RolledBack(operation, new Error(`${error.message}; docs/guides/deployment.md (Rights) has the GRANTs of a role that serves and runs commands`, { cause: error }))
+  if (isForbidden(error)) return new RolledBack(operation, new Error(`${error.message}; docs/guides/deploy-with-postgres.md (Rights) has the GRANTs of a role that serves and runs commands`, { cause: error }))
   return isContent(error.code) ? new StoreRejected(STORE, operation, error) : new RolledBack(operation, error)
 }
 

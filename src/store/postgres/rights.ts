@@ -12,7 +12,7 @@ const WRITTEN = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'] as const
 const CHANGED = ['SELECT', 'UPDATE'] as const
 const READ = ['SELECT'] as const
 
-/** Of the statements of a gateway. Operators' commands need more (docs/guides/deployment.md). */
+/** Of the statements of a gateway. Operators' commands need more (docs/guides/deploy-with-postgres.md). */
 export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
   records: WRITTEN,
   marks: WRITTEN,

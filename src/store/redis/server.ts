@@ -246,5 +246,5 @@ const OWNER_LIKE_BYTES = 16
 /** Redis does not say which command it was that a script's user may not use. */
 function messageOf (error: unknown): string {
   const message = errorText(error)
-  return /^NOPERM|user executing the script/.test(message) ? `${message} (docs/guides/deployment.md has the rights that this user needs)` : message
+  return /^NOPERM|user executing the script/.test(message) ? `${message} (docs/guides/deploy-with-redis.md has the rights that this user needs)` : message
 }

@@ -33,7 +33,7 @@ export function reportedInbox (results: readonly InboxResult[], args: readonly s
   return `# Chaos run, mode inbox
 
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${sum(({ messages }) => messages)} messages,
-**${sum(({ violations }) => violations.length)} violations** of N1–N9 ([protocol.md](../protocol.md#9-invariants)).
+**${sum(({ violations }) => violations.length)} violations** of N1–N9 ([protocol.md](../concepts/protocol.md#9-invariants)).
 
 ${versions().map(line => `* ${line}`).join('\n')}
 

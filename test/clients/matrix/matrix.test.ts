@@ -1,4 +1,4 @@
-/** Every client of docs/guides/clients.md against a gateway process at its defaults, through what can go wrong with one request. */
+/** Every client of docs/reference/clients.md against a gateway process at its defaults, through what can go wrong with one request. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'

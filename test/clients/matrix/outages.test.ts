@@ -1,4 +1,4 @@
-/** Every client of docs/guides/clients.md while something happens to the gateway itself. */
+/** Every client of docs/reference/clients.md while something happens to the gateway itself. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { call } from '../../harness/call.ts'

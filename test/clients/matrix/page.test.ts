@@ -5,8 +5,16 @@ import { withMatrix } from '../../../scripts/clients.ts'
 import { DRIVERS } from './drivers.ts'
 import { BARE, COLUMNS, ROWS, verdictOf, WHY_WRONG } from './table.ts'
 
-test('docs/guides/clients.md shows the matrix that the tests hold, and the lines that they run', () => {
-  const page = readFileSync(new URL('../../../docs/guides/clients.md', import.meta.url), 'utf8')
+const read = (page: string): string => readFileSync(new URL(`../../../docs/${page}`, import.meta.url), 'utf8')
+
+test('docs/reference/clients.md shows the matrix that the tests hold', () => {
+  const page = read('reference/clients.md')
+  assert.equal(page, withMatrix(page))
+  for (const { title } of ROWS) assert.equal(page.split(`\n| ${title} |`).length - 1, 2, title)
+})
+
+test('docs/guides/clients.md shows the lines that the tests run', () => {
+  const page = read('guides/clients.md')
   assert.equal(page, withMatrix(page))
   for (const { lines } of ROWS) if (lines !== null) assert.ok(page.includes(`\n### ${lines}\n`), lines)
 })

@@ -1,4 +1,4 @@
-/** The matrix of real clients as data: what is played, with whom, and what has to come out. docs/guides/clients.md shows it, the tests hold it. */
+/** The matrix of real clients as data: what is played, with whom, and what has to come out. docs/reference/clients.md shows it, the tests hold it. */
 import type { Need } from '../../harness/needs.ts'
 
 /** What one client meets by itself. */
@@ -16,17 +16,17 @@ export type BareColumn = typeof BARE[number]
 /** `again`: what the same call gets once more, by the same client, when all is well again. */
 export const PLAY: Readonly<Record<Column, { readonly title: string, readonly what: string, readonly again: string }>> = {
   first: { title: 'first', what: 'Nothing goes wrong.', again: '201' },
-  lost: { title: 'answer lost', what: 'The connection ends after the gateway has answered and before the client has the answer.', again: '201' },
-  timeout: { title: 'time-out', what: 'The time-out of the client (1 s here) is over while the API still works.', again: '201' },
-  inFlight: { title: 'in flight', what: 'A duplicate comes while the first request runs. The first ends within 3 s (`inFlight.wait`).', again: '201' },
-  long: { title: 'in flight for longer', what: 'The same, and the first request runs for longer than 3 s. The gateway then answers the duplicate with 409 and `Retry-After`.', again: '201' },
+  lost: { title: 'answer lost', what: 'The connection breaks after the gateway has answered and before the client has the answer.', again: '201' },
+  timeout: { title: 'timeout', what: 'The timeout of the client (1 s here) ends while the API is still working.', again: '201' },
+  inFlight: { title: 'in flight', what: 'A duplicate arrives while the first request is in flight. The first one ends within 3 s (`inFlight.wait`).', again: '201' },
+  long: { title: 'in flight for longer', what: 'The same, but the first request runs for longer than 3 s. The gateway then answers the duplicate with 409 and `Retry-After`.', again: '201' },
   other: { title: 'other body', what: 'The key was used before, with another body.', again: '201' },
-  failed: { title: '500', what: 'The API does the work and answers 500.', again: '500' },
-  notReady: { title: '503', what: 'The API answers 503 with `Retry-After: 1` and has done nothing. The next time it is ready.', again: '201' },
-  brokenOff: { title: 'breaks off', what: 'The API does the work and ends the connection without an answer.', again: '502 outcome-unknown' },
-  halfway: { title: 'breaks off halfway', what: 'The API does the work and ends the connection in the middle of its answer.', again: '502 outcome-unknown' },
-  down: { title: 'database down', what: 'The database of the gateway is killed, and stays away while the client retries.', again: '201' },
-  drain: { title: 'draining', what: 'The gateway gets SIGTERM while the request runs. The next call goes to the gateway that takes its place.', again: '201' }
+  failed: { title: '500', what: 'The API executes the request and answers 500.', again: '500' },
+  notReady: { title: '503', what: 'The API executes nothing and answers 503 with `Retry-After: 1`. At the next try it is ready.', again: '201' },
+  brokenOff: { title: 'breaks off', what: 'The API executes the request and closes the connection without an answer.', again: '502 outcome-unknown' },
+  halfway: { title: 'breaks off halfway', what: 'The API executes the request and closes the connection in the middle of its answer.', again: '502 outcome-unknown' },
+  down: { title: 'database down', what: 'The database of the gateway is killed and stays down while the client retries.', again: '201' },
+  drain: { title: 'draining', what: 'The gateway gets SIGTERM while the request is in flight. The next call goes to the gateway that replaces it.', again: '201' }
 }
 
 /** `[how often the API did it, what the caller ends with]` */
@@ -136,5 +136,5 @@ export function verdictOf ([executed, ending]: Outcome): Verdict {
 
 /** Why cells of a column are wrong: what such a client does without a gateway. */
 export const WHY_WRONG: Partial<Readonly<Record<Column, string>>> = {
-  long: 'These clients retry no 409 by themselves, so they end with it. Without a gateway a duplicate is done a second time (see below). With the options of the row below it, where there is one, or with a larger `inFlight.wait` on the route, a client gets the one answer. So does the same call later, which the tests show.'
+  long: 'By default these clients do not retry a 409, so they end with it. Without a gateway, the duplicate is executed a second time (see below). To get the one answer, use the options of the row below, if there is one. A larger `inFlight.wait` on the route helps too, and so does the same call later.'
 }

@@ -55,7 +55,7 @@ asked for something, in the second it reads and says nothing. What it had left h
 
 ## What a stampede is
 
-Judged for each process and each route, over what the consumer saw, in its order; every bound is one of [How many at once](../inbox.md#delivery). None depends on
+Judged for each process and each route, over what the consumer saw, in its order; every bound is one of [How many at once](../guides/accept-now-deliver-later.md#how-many-at-once). None depends on
 how fast the machine is: a process that waits for an answer has acted after the consumer gave it.
 
 | rule | a stampede is |
