@@ -5,9 +5,8 @@ import { keySourceText } from '../core/key-sources.ts'
 import { PRESETS } from '../core/presets.ts'
 import { didYouMean } from './nearest.ts'
 import { printable } from './problem.ts'
+import type { Read } from './problem.ts'
 import { isToken } from './scope.ts'
-
-type Read<T> = { readonly value: T } | { readonly wrong: string }
 
 export const DEFAULT_KEY_HEADER = 'idempotency-key'
 /** Of values that a template or a hash is made of: each is read of every request. */

@@ -1,5 +1,4 @@
 /** Whose request it is: by what its connection said a moment ago, by its head alone, or by a token that has to be verified first. */
-import type { Signing } from '../core/caller-scope.ts'
 import type { Caller, ScopeResult } from '../core/caller.ts'
 import { firstUncounted } from '../core/carrier-names.ts'
 import { headersRead } from '../core/key-sources.ts'
@@ -9,6 +8,7 @@ import { bearerToken, scopeOf, scopeOnHost } from '../core/scope.ts'
 import type { Claims } from '../core/scope.ts'
 import type { Shown } from '../core/shown.ts'
 import { signingOf } from '../core/signature.ts'
+import type { Signing } from '../core/signature.ts'
 import { faultReason, tokenChallenge, tokenDetail } from '../core/token.ts'
 import type { TokenFault } from '../core/token.ts'
 import type { ClaimsResult } from '../ports.ts'
