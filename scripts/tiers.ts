@@ -36,13 +36,13 @@ export const LONG: readonly Group[] = [
     patterns: [
       'e2e/{clock-step,settle-outage,workers-crash,rolling-restart,replication,stores-away,stores-lost,workers,reload}',
       'upgrade/spoiled', 'soak/{soak,outage}', 'chaos/inbox/run', 'chaos/topologies/{pgbouncer,replica}',
-      'e2e/{copied-databases,standing,rights,two-processes,lifecycle,drop,poison,pgbouncer,secrets,prometheus}',
+      'e2e/{copied-databases,standing,rights,drop,poison,pgbouncer,secrets,prometheus}',
       'e2e/bench-{smoke,growth}'
     ]
   },
   {
-    why: 'clusters, shards, replicas and proxies of stores',
-    patterns: ['store/redis-{cluster,sentinel,scaling}', 'store/postgres-{sharded,durable,lines,pgbouncer,replication}']
+    why: 'clusters, shards and proxies of stores',
+    patterns: ['store/redis-{cluster,sentinel}', 'store/postgres-{sharded,durable,lines,pgbouncer}']
   },
   {
     why: 'what others make: brokers, clients, browsers, npm and images',
@@ -51,7 +51,7 @@ export const LONG: readonly Group[] = [
 ]
 
 /** What takes longest in `npm test`, so that none of it is left for the end alone. */
-const FIRST = ['simulation/simulation', 'store/postgres', 'cli/serve', 'cli/listening', 'cli/epoch-postgres'].map(fileOf)
+const FIRST = ['simulation/simulation', 'store/postgres', 'store/sqlite', 'store/redis-tls', 'cli/serve', 'cli/listening', 'e2e/two-processes', 'e2e/lifecycle'].map(fileOf)
 
 const TOGETHER = 'scripts/together.ts'
 const ROOT = fileURLToPath(new URL('../', import.meta.url))

