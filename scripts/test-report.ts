@@ -75,7 +75,9 @@ export class RunReport {
     this.#ended++
     this.#running.delete(name)
     const total = String(this.#files.size)
-    this.#say(`${String(this.#ended).padStart(total.length)}/${total} ${details.passed === false ? 'FAILED ' : ''}${name} ${spoken(details.duration_ms ?? 0)}`)
+    const number = String(this.#ended).padStart(total.length)
+    const failed = details.passed === false ? 'FAILED ' : ''
+    this.#say(`${number}/${total} ${failed}${name} ${spoken(details.duration_ms ?? 0)}`)
   }
 
   #count ({ name, file, skip = false, todo = false, details = {} }: EventData): void {

@@ -46,12 +46,16 @@ export const LONG: readonly Group[] = [
   },
   {
     why: 'what others make: brokers, clients, browsers, npm and images',
-    patterns: ['examples/{exactly-once,rabbitmq,fan-out,outbox,nats}', 'clients/matrix/{outages,without}', 'clients/browsers', 'package/{package,image}']
+    patterns: [
+      'package/{package,image}', 'clients/matrix/{outages,without}', 'examples/{exactly-once,rabbitmq,fan-out,outbox,nats}', 'clients/browsers'
+    ]
   }
 ]
 
 /** What takes longest in `npm test`, so that none of it is left for the end alone. */
-const FIRST = ['simulation/simulation', 'store/postgres', 'store/sqlite', 'store/redis-tls', 'cli/serve', 'cli/listening', 'e2e/two-processes', 'e2e/lifecycle'].map(fileOf)
+const FIRST = [
+  'simulation/simulation', 'store/postgres', 'store/sqlite', 'store/redis-tls', 'cli/serve', 'cli/listening', 'e2e/two-processes', 'e2e/lifecycle'
+].map(fileOf)
 
 const TOGETHER = 'scripts/together.ts'
 const ROOT = fileURLToPath(new URL('../', import.meta.url))

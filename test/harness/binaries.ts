@@ -90,7 +90,8 @@ const PYTHON_DIRECTORY = '/usr/bin'
 
 function pythonHas (tool: `python3-${string}`): string | null {
   const module = tool.slice('python3-'.length)
-  return spawnSync(join(PYTHON_DIRECTORY, 'python3'), ['-c', `import ${module}`], { stdio: 'ignore' }).status === 0 ? PYTHON_DIRECTORY : null
+  const { status } = spawnSync(join(PYTHON_DIRECTORY, 'python3'), ['-c', `import ${module}`], { stdio: 'ignore' })
+  return status === 0 ? PYTHON_DIRECTORY : null
 }
 
 /** Debian has a wrapper on the path, and that runs the system's instance under its user. */
