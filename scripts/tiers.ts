@@ -47,14 +47,16 @@ export const LONG: readonly Group[] = [
   {
     why: 'what others make: brokers, clients, browsers, npm and images',
     patterns: [
-      'package/{package,image}', 'clients/matrix/{outages,without}', 'examples/{exactly-once,rabbitmq,fan-out,outbox,nats}', 'clients/browsers'
+      'package/{package,image}', 'clients/matrix/{outages,without}', 'clients/browsers',
+      'examples/{exactly-once,rabbitmq,fan-out,outbox,nats}'
     ]
   }
 ]
 
 /** What takes longest in `npm test`, so that none of it is left for the end alone. */
 const FIRST = [
-  'simulation/simulation', 'store/postgres', 'store/sqlite', 'store/redis-tls', 'cli/serve', 'cli/listening', 'e2e/two-processes', 'e2e/lifecycle'
+  'simulation/simulation', 'store/postgres', 'store/sqlite', 'store/redis-tls', 'cli/serve', 'cli/listening',
+  'e2e/two-processes', 'e2e/lifecycle'
 ].map(fileOf)
 
 const TOGETHER = 'scripts/together.ts'

@@ -25,7 +25,8 @@ export function installWithApt (packages: readonly string[]): boolean {
   // RUNLEVEL=1: invoke-rc.d starts no service, so the installation leaves no system instance running.
   const env = { ...process.env, RUNLEVEL: '1', DEBIAN_FRONTEND: 'noninteractive' }
   const options = { env, stdio: 'ignore', timeout: INSTALL_MS_MAX } as const
-  const apt = (...args: string[]): boolean => spawnSync('apt-get', ['-q', '-y', '-o', 'DPkg::Lock::Timeout=240', ...args], options).status === 0
+  const always = ['-q', '-y', '-o', 'DPkg::Lock::Timeout=240']
+  const apt = (...args: string[]): boolean => spawnSync('apt-get', [...always, ...args], options).status === 0
   const install = (): boolean => apt('--no-install-recommends', 'install', ...packages)
   // The lists of packages can be old or missing. If the installation fails, they are fetched before the second one.
   return install() || (apt('update'), install())
@@ -71,8 +72,9 @@ export function unpackRedis (): boolean {
 function download (directory: string, name: string): boolean {
   const [lists, cache, packages] = ['lists', 'cache', 'packages'].map((part) => join(directory, part)) as [string, string, string]
   for (const path of [join(lists, 'partial'), join(cache, 'archives', 'partial'), packages]) mkdirSync(path, { recursive: true })
-  const options = ['-q', '-o', `Dir::State::Lists=${lists}`, '-o', `Dir::Cache=${cache}`]
-  const apt = (...args: string[]) => spawnSync('apt-get', [...options, ...args], { cwd: packages, encoding: 'utf8', timeout: INSTALL_MS_MAX })
+  const always = ['-q', '-o', `Dir::State::Lists=${lists}`, '-o', `Dir::Cache=${cache}`]
+  const options = { cwd: packages, encoding: 'utf8', timeout: INSTALL_MS_MAX } as const
+  const apt = (...args: string[]) => spawnSync('apt-get', [...always, ...args], options)
   if (apt('update').status !== 0) return false
   const simulated = apt('--simulate', '--no-install-recommends', 'install', name)
   const wanted = Array.from(simulated.stdout.matchAll(/^Inst (\S+)/gm), ([, needed]) => needed as string)
