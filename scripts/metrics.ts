@@ -8,11 +8,12 @@ import { declaredMetrics, MESSAGE_STATES, PROMISES, RELOAD_RESULTS, WORKER_STATE
 import type { Declaration } from '../src/telemetry/metrics.ts'
 import { DELIVERY_RESULTS, DIRECTIONS, OPERATIONS, OUTCOMES, PROBE_RESULTS, SHED, SIGNATURE_RESULTS, STAGES, SWEPT_STATES } from '../src/telemetry/zeros.ts'
 
-/** The values of one label. `head`: above the columns behind the value. */
+/** The values of one label. `first`: above the first column, instead of the label. `head`: above the others. */
 interface Values {
   readonly label: string
   /** Of which metrics of the subject. */
   readonly of: readonly string[]
+  readonly first?: string
   readonly head: readonly string[]
   readonly rows: ReadonlyArray<readonly string[]>
   readonly note?: string
@@ -197,8 +198,9 @@ const SUBJECTS: readonly Subject[] = [
       {
         label: 'operation',
         of: ['onceway_store_duration_seconds', 'onceway_store_errors_total'],
+        first: 'store',
         head: ['errors begin at 0 for'],
-        rows: Object.entries(OPERATIONS).map(([store, operations]) => [`of \`${store}\``, operations.map(operation => `\`${operation}\``).join(', ')]),
+        rows: Object.entries(OPERATIONS).map(([store, operations]) => [`\`${store}\``, operations.map(operation => `\`${operation}\``).join(', ')]),
         note: 'Any other operation has a series from its first use. `open` and `connect` are connections.'
       },
       meanings('promise', ['onceway_promise'], PROMISES, {
@@ -344,8 +346,8 @@ function section ({ title, actions, note, values = [] }: Subject, declared: Read
   return `${[`## ${title}`, table(['metric', 'type', 'labels', 'meaning', 'what to do when it moves'], rows), ...note === undefined ? [] : [note], ...tables].join('\n\n')}\n`
 }
 
-function valuesTable ({ label, of, head, rows, note }: Values): string {
-  const shown = table([`\`${label}\``, ...head], rows.map(cells => `| ${cells.join(' | ')} |`))
+function valuesTable ({ label, of, first = label, head, rows, note }: Values): string {
+  const shown = table([`\`${first}\``, ...head], rows.map(cells => `| ${cells.join(' | ')} |`))
   return [`Values of \`${label}\` in ${of.map(name => `\`${name}\``).join(' and ')}:`, shown, ...note === undefined ? [] : [note]].join('\n\n')
 }
 
