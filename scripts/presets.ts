@@ -1,6 +1,6 @@
 /** docs/reference/presets.md: the rows of src/core/presets.ts, with what they cannot say of themselves. */
 import { spelledName } from '../src/core/fields.ts'
-import type { Preset, PresetKey } from '../src/core/key-sources.ts'
+import type { Preset, PresetKey } from '../src/core/key-source.ts'
 import { PRESETS } from '../src/core/presets.ts'
 
 interface About {

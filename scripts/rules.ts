@@ -51,16 +51,17 @@ const HEAD = `# Rules
 
 Use this page to find the lines of code that keep a rule of the [protocol](../concepts/protocol.md), and the tests that fail without them.
 
-Each line here has a *break*: a change of the source text that takes the line out. Run a test on a build with a break, and it fails:
+Each line here has a *break*: a change of the source text that takes the line out or replaces it. Run a test on a build with a break, and it fails:
 
 \`\`\`sh
 ONCEWAY_BREAK=ignore-lease node --disable-proto=delete --import ./test/broken/register.ts --test \\
   --test-name-pattern='nothing is sent when the process was paused' test/gateway/busy-pool.test.ts
 \`\`\`
 
-- The breaks are in [\`test/broken\`](../../test/broken). [\`broken/rows.test.ts\`](../../test/broken/rows.test.ts) runs each named test on its broken build and
-  demands that it fails. The simulation and the crash test do the same with theirs.
-- *Chaos hunt*: \`npm run chaos:hunts\` finds the break in real processes. It is not part of \`npm test\`.
+- The breaks are in [\`test/broken\`](../../test/broken). \`npm run test:long\` runs each named test on its broken build and demands that it fails
+  ([\`broken/rows.test.ts\`](../../test/broken/rows.test.ts)). The simulation, the pairs and the crash test do the same with their own.
+- *Chaos hunt*: \`npm run chaos:hunts\` finds the break in real processes. \`npm run test:long\` runs only those of
+  [\`chaos/broken.test.ts\`](../../test/chaos/broken.test.ts).
 - A break that breaks several rules is shown at the first of them. The other rules link to it.
 - *No break* means that no test was run against a build without the rule. The protocol names the tests that cover it.
 - *See also* lists the code whose comments name the rule.
@@ -190,13 +191,16 @@ function cells (texts: readonly string[]): string {
   return `| ${texts.map((text) => text.replaceAll('|', '\\|')).join(' | ')} |`
 }
 
+const RULE = /\b[PEIN]\d+b?\b/
+
 /** Of each rule, the code whose comments name it. */
 function mentionsOf (ids: ReadonlySet<string>): ReadonlyMap<string, string[]> {
   const found = new Map<string, Set<string>>()
   const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')).sort()
   for (const file of files.map((name) => join(ROOT, 'src', name))) {
+    if (!RULE.test(readFileSync(file, 'utf8'))) continue
     for (const { name, text } of commentsOf(parsed(file))) {
-      for (const [id] of text.matchAll(/\b[PEIN]\d+b?\b/g)) {
+      for (const [id] of text.matchAll(new RegExp(RULE, 'g'))) {
         if (ids.has(id)) found.set(id, (found.get(id) ?? new Set()).add(placeOf({ file, name })))
       }
     }

@@ -1,8 +1,6 @@
 /** What `serve` says when it listens: where, on which stores, which routes with which scope, and what to look at. No secrets. */
 import type { Config } from './config/config.ts'
-import { hostWarnings } from './config/host-warnings.ts'
-import { methodWarnings } from './config/method-warnings.ts'
-import { scopeWarnings } from './config/scope-warnings.ts'
+import { routeWarnings } from './config/route-warnings.ts'
 import { scopeSentences } from './config/scope-words.ts'
 import { partText } from './core/aspects.ts'
 import { SHARED } from './core/policy.ts'
@@ -19,7 +17,7 @@ export function banner (config: Config, where: readonly string[], url: string, a
     ...(workers > 1 ? [`workers   ${workers} processes`] : []),
     ...config.routes.map((route, index) => `${index === 0 ? 'routes   ' : '         '} ${routeLine(route)}`),
     ...scopeSentences(config.routes).map((sentence, index) => `${index === 0 ? 'scopes   ' : '         '} ${sentence}`),
-    ...[...scopeWarnings(config.routes, config.trustProxies.length > 0), ...hostWarnings(config.routes), ...methodWarnings(config.routes)].map((sentence) => `note      ${sentence}`)
+    ...routeWarnings(config).map((sentence) => `note      ${sentence}`)
   ]
 }
 

@@ -86,7 +86,7 @@ export function errorText (error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** The same with the way it came, for faults of our own. */
-export function errorStack (error: unknown): string | undefined {
-  return error instanceof Error ? error.stack : String(error)
+/** The same with its stack, for faults of our own. */
+export function errorStack (error: unknown): string {
+  return error instanceof Error ? error.stack ?? error.message : String(error)
 }

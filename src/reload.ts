@@ -7,7 +7,7 @@ import { orphans } from './config/against.ts'
 import { changes, restartOnly } from './config/changes.ts'
 import type { Config } from './config/config.ts'
 import { ConfigInvalid, problemLine } from './config/problem.ts'
-import { StartError } from './errors.ts'
+import { errorStack, StartError } from './errors.ts'
 import type { Log } from './ports.ts'
 
 export interface ReloadOptions {
@@ -87,5 +87,5 @@ function reasonsOf (error: unknown): readonly string[] {
   if (error instanceof ConfigInvalid) return error.problems.map(problemLine)
   if (error instanceof Refused) return error.reasons
   if (error instanceof StartError) return [error.message]
-  return [error instanceof Error ? error.stack ?? error.message : String(error)]
+  return [errorStack(error)]
 }

@@ -9,19 +9,16 @@ import { newestSchemeName } from './core/schemes.ts'
 import { STRICT } from './core/standing.ts'
 import type { Remark, Standing } from './core/standing.ts'
 import { causeOf, EarlierTime, LacksRights, StartError, StoreUnavailable } from './errors.ts'
-import type { InboxStore, InboxWakes, Lapsed, Log, Meter, RecordCounts, Recovered, RecordStore, Registry } from './ports.ts'
+import type { InboxStore, InboxWakes, Lapsed, LockStore, Log, Meter, RecordCounts, Recovered, RecordStore, Registry } from './ports.ts'
 import { LateWakes, wakesThrough } from './store/inbox-wakes.ts'
-import { LateCounts } from './store/late-counts.ts'
-import { LateInbox } from './store/late-inbox.ts'
-import { LateRegistry } from './store/late-registry.ts'
-import { LateLocks, LateRecords } from './store/late.ts'
+import { lazyCounts, lazyInbox, lazyLocks, lazyRecords, lazyRegistry } from './store/lazy.ts'
+import type { Lazy } from './store/lazy.ts'
 import { NO_REGISTRY } from './store/no-registry.ts'
 import { RouteMarks } from './store/marks.ts'
 import type { DatabaseMarks } from './store/marks.ts'
 import { connectPostgres } from './store/postgres/open.ts'
 import type { PostgresConnection, PostgresRecordStore } from './store/postgres/open.ts'
-import type { RedisLocks } from './store/redis/locks.ts'
-import { openRedis } from './store/redis/open.ts'
+import { RedisLocks } from './store/redis/locks.ts'
 import { readSecret, secretToServe } from './store/sqlite/secret.ts'
 import { openSqlite } from './store/sqlite/store.ts'
 import type { SqliteStore } from './store/sqlite/store.ts'
@@ -42,12 +39,12 @@ export interface StoresOptions {
 }
 
 export class Stores {
-  readonly records: LateRecords
-  readonly locks = new LateLocks()
-  readonly inbox: LateInbox
+  readonly records: RecordStore
+  readonly locks: LockStore
+  readonly inbox: InboxStore
   readonly wakes = new LateWakes()
   readonly registry: Registry
-  readonly counts: LateCounts
+  readonly counts: RecordCounts
   readonly marks: RouteMarks
   readonly wantsRedis: boolean
   /** For the banner. */
@@ -66,7 +63,11 @@ export class Stores {
   #ownSecret: Buffer | null = null
   #embedded: SqliteStore | null = null
   #postgres: PostgresRecordStore | null = null
-  readonly #lateRegistry = new LateRegistry('postgres')
+  readonly #records: Lazy<RecordStore>
+  readonly #inbox: Lazy<InboxStore>
+  readonly #counts: Lazy<RecordCounts>
+  readonly #locks = lazyLocks()
+  readonly #registry = lazyRegistry()
   #redisEvicts = false
   readonly #config: Config
   readonly #options: StoresOptions
@@ -98,11 +99,16 @@ export class Stores {
     this.#config = config
     this.#options = options
     const { postgres, redis } = config.stores
-    this.records = new LateRecords(postgres === null ? 'sqlite' : 'postgres')
-    this.inbox = new LateInbox(this.records.name)
-    this.counts = new LateCounts(this.records.name)
+    const name = postgres === null ? 'sqlite' : 'postgres'
+    this.#records = lazyRecords(name)
+    this.#inbox = lazyInbox(name)
+    this.#counts = lazyCounts(name)
+    this.records = this.#records.port
+    this.inbox = this.#inbox.port
+    this.counts = this.#counts.port
+    this.locks = this.#locks.port
     // One process has the embedded store.
-    this.registry = postgres === null ? NO_REGISTRY : this.#lateRegistry
+    this.registry = postgres === null ? NO_REGISTRY : this.#registry.port
     this.wantsRedis = postgres !== null && redis !== null
     this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
     this.where = whereOf(config)
@@ -151,7 +157,7 @@ export class Stores {
       refuseEarlier(await store.timeSeen(), connection.where)
       await this.#options.meet(store)
       this.#postgres = store
-      this.#lateRegistry.become(store.registry)
+      this.#registry.open(store.registry)
       this.#become(store)
       this.#waiting = null
       const wasSaid = [this.#outage.over(), this.#refusals.over()].includes(true)
@@ -186,13 +192,13 @@ export class Stores {
   }
 
   #become (records: RecordStore & { readonly inbox: InboxStore, readonly counts: RecordCounts, readonly wakes: InboxWakes, readonly marks: DatabaseMarks }): void {
-    this.records.become(records)
-    this.inbox.become(records.inbox)
-    this.counts.become(records.counts)
+    this.#records.open(records)
+    this.#inbox.open(records.inbox)
+    this.#counts.open(records.counts)
     this.opened = true
     this.#refusal = null
     const locks = this.#openLocks(records.installation)
-    if (locks !== null) this.locks.become(locks)
+    if (locks !== null) this.#locks.open(locks)
     // One way is enough: to hear each other while some have lost Redis, all would have to listen to both.
     this.wakes.become(locks === null ? records.wakes : wakesThrough(locks))
     this.marks.become(records.marks, locks)
@@ -202,7 +208,7 @@ export class Stores {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options
-    return openRedis({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+    return new RedisLocks({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
   }
 }
 

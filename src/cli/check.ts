@@ -2,12 +2,10 @@
 import { orphans } from '../config/against.ts'
 import type { Config } from '../config/config.ts'
 import { dropWarnings } from '../config/drop.ts'
-import { hostWarnings } from '../config/host-warnings.ts'
-import { methodWarnings } from '../config/method-warnings.ts'
 import { load } from '../config/load.ts'
 import { printConfig } from '../config/print.ts'
 import { ConfigInvalid, problemLine } from '../config/problem.ts'
-import { scopeWarnings } from '../config/scope-warnings.ts'
+import { routeWarnings } from '../config/route-warnings.ts'
 import { scopeSentences } from '../config/scope-words.ts'
 import { configFile, readOptions, textOption } from './command.ts'
 import type { Command, Terminal } from './command.ts'
@@ -43,7 +41,7 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   if (options.values.print === true) terminal.out(printConfig(loaded.effective).trimEnd())
   else terminal.out(`${file} is right: ${counted(loaded.config.routes.length, 'route')}, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
   if (options.values.print !== true) scopeSentences(loaded.config.routes).forEach(terminal.out)
-  for (const sentence of [...dropWarnings(loaded.config.routes), ...scopeWarnings(loaded.config.routes, loaded.config.trustProxies.length > 0), ...hostWarnings(loaded.config.routes), ...methodWarnings(loaded.config.routes), ...loaded.config.remarks, ...secretAdvice(loaded.config)]) terminal.err(sentence)
+  adviceOn(loaded.config).forEach(terminal.err)
   if (against === undefined) return 0
   const old = tryLoad(against, terminal)
   if (old === null) return 2
@@ -51,6 +49,10 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   sentences.forEach(terminal.out)
   if (sentences.length === 0) terminal.out(`No records of ${against} would be orphaned.`)
   return sentences.length === 0 ? 0 : 1
+}
+
+function adviceOn (config: Config): string[] {
+  return [...dropWarnings(config.routes), ...routeWarnings(config), ...config.remarks, ...secretAdvice(config)]
 }
 
 /** The embedded store makes one itself. */

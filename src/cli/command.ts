@@ -56,8 +56,8 @@ export function sayWhat (name: string, names: readonly string[]): never {
 }
 
 /** One of a command's. */
-export interface Subcommand<Desk> {
-  readonly run: (desk: Desk) => Promise<number>
+export interface Subcommand<Context> {
+  readonly run: (context: Context) => Promise<number>
   /** Options beside {@link CONFIG_OPTIONS}. */
   readonly takes: readonly string[]
 }

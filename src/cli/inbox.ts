@@ -9,11 +9,11 @@ import { parseDuration } from '../config/units.ts'
 import { StartError } from '../errors.ts'
 import type { InboxStore, MessageAudit, MessageFilter } from '../ports.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, required, sayWhat, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
-import type { Command, Options, Subcommand, Terminal } from './command.ts'
+import type { Command, Subcommand } from './command.ts'
 import { MESSAGE_HEADINGS, messageCells, messageJson, messageLines, readMessageState, stateText } from './message-text.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
-import type { OpenStores } from './open-stores.ts'
+import type { CommandContext, OpenStores } from './open-stores.ts'
 import { idsAsHex, readId } from './record-text.ts'
 import { tableLines } from './table.ts'
 
@@ -35,8 +35,7 @@ const OPTIONS = {
   why: { type: 'string' }
 } as const
 
-/** `where`: the store, in words. */
-interface Desk { readonly options: Options, readonly where: string, readonly stores: Pick<OpenStores, 'inbox' | 'records' | 'secrets'>, readonly terminal: Terminal }
+type InboxContext = CommandContext<Pick<OpenStores, 'inbox' | 'records' | 'secrets'>>
 
 /** What may be done to messages that nobody is delivering. */
 interface Change {
@@ -54,11 +53,11 @@ const OPEN_STATES: readonly MessageState[] = ['waiting', 'held', 'dead']
 const FILTER = ['route', 'state', 'key', 'older-than', 'limit'] as const
 const CHANGE = [...FILTER, 'all', 'json', 'who', 'why']
 
-const SUBCOMMANDS: Readonly<Record<string, Subcommand<Desk>>> = {
+const SUBCOMMANDS: Readonly<Record<string, Subcommand<InboxContext>>> = {
   list: { run: listMessages, takes: [...FILTER, 'json'] },
   show: { run: showMessage, takes: ['json'] },
-  retry: { run: async (desk) => changeMessages(desk, RETRY), takes: CHANGE },
-  discard: { run: async (desk) => changeMessages(desk, DISCARD), takes: CHANGE }
+  retry: { run: async (context) => changeMessages(context, RETRY), takes: CHANGE },
+  discard: { run: async (context) => changeMessages(context, DISCARD), takes: CHANGE }
 }
 
 const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--older-than T] [--limit N] [--json]
@@ -94,7 +93,7 @@ examples:
   onceway inbox discard 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA --why 'a test event'`
 
 /** `open`: the stores that the configuration names. */
-export function inboxWith (open: (config: Config) => Promise<Desk['stores'] & Pick<OpenStores, 'close'>>): Command {
+export function inboxWith (open: (config: Config) => Promise<InboxContext['stores'] & Pick<OpenStores, 'close'>>): Command {
   return {
     help: HELP,
     run: async ([name = '', ...args], terminal) => {
@@ -105,7 +104,7 @@ export function inboxWith (open: (config: Config) => Promise<Desk['stores'] & Pi
       const config = configFor(options, terminal.env)
       const stores = await open(config)
       try {
-        return await subcommand.run({ options, where: storeText(config), stores, terminal })
+        return await subcommand.run({ options, config, stores, terminal })
       } finally {
         await stores.close()
       }
@@ -115,39 +114,39 @@ export function inboxWith (open: (config: Config) => Promise<Desk['stores'] & Pi
 
 export const inbox: Command = inboxWith(openStores)
 
-async function listMessages (desk: Desk): Promise<number> {
-  const { options, where, stores, terminal } = desk
-  const filter = await filterOf(desk, LIST_DEFAULT)
+async function listMessages (context: InboxContext): Promise<number> {
+  const { options, config, stores, terminal } = context
+  const filter = await filterOf(context, LIST_DEFAULT)
   const found = await stores.inbox.list(filter)
   if (options.values.json === true) found.forEach((message) => { terminal.out(messageJson(message)) })
-  else if (found.length > 0) tableLines(`Messages in ${where}, the oldest first:`, MESSAGE_HEADINGS, found.map(messageCells)).forEach(terminal.out)
-  if (found.length === 0) terminal.err(`No such messages in ${where}.`)
+  else if (found.length > 0) tableLines(`Messages in ${storeText(config)}, the oldest first:`, MESSAGE_HEADINGS, found.map(messageCells)).forEach(terminal.out)
+  if (found.length === 0) terminal.err(`No such messages in ${storeText(config)}.`)
   tellWhereCutOff(terminal, found.length, filter)
   return 0
 }
 
-async function showMessage (desk: Desk): Promise<number> {
-  const message = await find(desk)
-  const { options, terminal } = desk
+async function showMessage (context: InboxContext): Promise<number> {
+  const message = await find(context)
+  const { options, terminal } = context
   if (options.values.json === true) terminal.out(messageJson(message))
-  else messageLines(message, desk.where).forEach(terminal.out)
+  else messageLines(message, storeText(context.config)).forEach(terminal.out)
   return 0
 }
 
-async function changeMessages (desk: Desk, change: Change): Promise<number> {
-  return desk.options.values.all === true ? changeAll(desk, change) : changeOne(desk, change)
+async function changeMessages (context: InboxContext, change: Change): Promise<number> {
+  return context.options.values.all === true ? changeAll(context, change) : changeOne(context, change)
 }
 
-async function changeOne (desk: Desk, { name, done, of }: Change): Promise<number> {
-  const { options, where, stores: { inbox }, terminal } = desk
+async function changeOne (context: InboxContext, { name, done, of }: Change): Promise<number> {
+  const { options, config, stores: { inbox }, terminal } = context
   const stray = FILTER.find((option) => textOption(options, option) !== undefined)
   if (stray !== undefined || options.positionals.length === 0) throw new StartError(`Say which message: its id, as \`inbox list\` prints it; or --all with a filter, to ${name} all that it finds.`, 2)
   const audit = whoAndWhy(options)
-  const before = await find(desk)
+  const before = await find(context)
   const [after] = await of(inbox)({ id: before.id, limit: 1 }, audit)
   if (after === undefined) {
     const [now] = await inbox.list({ id: before.id, limit: 1 })
-    terminal.err(`onceway: refused, nothing changed. ${now === undefined ? `There is no such message any more in ${where}.` : `Only a message that is ${OPEN_STATES.join(', ').replace(/, (?=\w+$)/, ' or ')} can be changed. Now: ${stateText(now)}.`}`)
+    terminal.err(`onceway: refused, nothing changed. ${now === undefined ? `There is no such message any more in ${storeText(config)}.` : `Only a message that is ${OPEN_STATES.join(', ').replace(/, (?=\w+$)/, ' or ')} can be changed. Now: ${stateText(now)}.`}`)
     return 1
   }
   if (options.values.json === true) terminal.out(messageJson(after))
@@ -156,20 +155,20 @@ async function changeOne (desk: Desk, { name, done, of }: Change): Promise<numbe
 }
 
 /** Which state is said: what waits anyway, what may have been done, and what was given up are three different things to change. */
-async function changeAll (desk: Desk, { name, done, of }: Change): Promise<number> {
-  const { options, stores: { inbox }, terminal } = desk
+async function changeAll (context: InboxContext, { name, done, of }: Change): Promise<number> {
+  const { options, stores: { inbox }, terminal } = context
   if (options.positionals.length > 0) throw new StartError('Say one message, or --all with a filter.', 2)
   const state = readMessageState(required(options, 'state'))
   if (!OPEN_STATES.includes(state)) throw new StartError(`--state is one of ${OPEN_STATES.join(', ')} with --all: nothing else can be changed.`, 2)
-  const filter = await filterOf(desk, BULK_DEFAULT)
+  const filter = await filterOf(context, BULK_DEFAULT)
   const changed = await of(inbox)(filter, whoAndWhy(options))
   changed.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`) })
-  if (changed.length === 0) terminal.err(`No such messages in ${desk.where}.`)
+  if (changed.length === 0) terminal.err(`No such messages in ${storeText(context.config)}.`)
   tellWhereCutOff(terminal, changed.length, filter, state === 'waiting' && name === 'retry' ? WIDER : 'the same command')
   return 0
 }
 
-async function filterOf ({ options, stores, terminal }: Desk, limit: number): Promise<MessageFilter> {
+async function filterOf ({ options, stores, terminal }: InboxContext, limit: number): Promise<MessageFilter> {
   const [key, route, state, older] = [textOption(options, 'key'), textOption(options, 'route'), textOption(options, 'state'), textOption(options, 'older-than')]
   return {
     ...(key !== undefined && { keyHashes: await keyHashesOf(key, stores, terminal) }),
@@ -186,10 +185,10 @@ function readAge (text: string): number {
   return ms
 }
 
-async function find ({ options, where, stores: { inbox } }: Desk): Promise<MessageDetail> {
+async function find ({ options, config, stores: { inbox } }: InboxContext): Promise<MessageDetail> {
   const [text] = options.positionals
   if (text === undefined) throw new StartError('Say which message: its id, as `inbox list` prints it.', 2)
   const [message] = await inbox.list({ id: readId(text, 'message'), limit: 1 })
-  if (message === undefined) throw new StartError(`There is no message ${text} in ${where}.`)
+  if (message === undefined) throw new StartError(`There is no message ${text} in ${storeText(config)}.`)
   return message
 }

@@ -6,10 +6,11 @@ import { NO_LOCKS } from '../store/no-locks.ts'
 import { confirmClockOf, readClockOf } from '../store/postgres/clock.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { openPostgres, withPostgres } from '../store/postgres/open.ts'
-import { openRedis } from '../store/redis/open.ts'
+import { RedisLocks } from '../store/redis/locks.ts'
 import { confirmClockIn, readClockIn } from '../store/sqlite/clock.ts'
 import { readSecret } from '../store/sqlite/secret.ts'
 import { openSqlite } from '../store/sqlite/store.ts'
+import type { Options, Terminal } from './command.ts'
 
 export interface OpenStores {
   readonly records: RecordStore
@@ -19,6 +20,14 @@ export interface OpenStores {
   /** How far the gateways have found the store's clock ahead; 0: its time is believed. */
   readonly aheadMs: number
   readonly close: () => Promise<void>
+}
+
+/** What a subcommand works with. */
+export interface CommandContext<Stores = OpenStores> {
+  readonly options: Options
+  readonly config: Config
+  readonly stores: Stores
+  readonly terminal: Terminal
 }
 
 /** A command says itself what went wrong, and counts nothing. */
@@ -31,7 +40,7 @@ export async function openStores (config: Config): Promise<OpenStores> {
   const records = await openRecords(config, believed(clock))
   const { redis } = config.stores
   // As in the gateway: the embedded store is one process's, which has its own memory for that.
-  const locks = redis === null || config.stores.postgres === null ? NO_LOCKS : openRedis({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
+  const locks = redis === null || config.stores.postgres === null ? NO_LOCKS : new RedisLocks({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
   return {
     records,
     inbox: records.inbox,

@@ -7,14 +7,14 @@ import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'
 import { readAuditIn } from '../store/sqlite/audit.ts'
 import { tellWhereCutOff, wholeNumber } from './command.ts'
+import type { CommandContext } from './open-stores.ts'
 import { ownerText, readId, timeText } from './record-text.ts'
-import type { Desk } from './records.ts'
 import { tableLines } from './table.ts'
 
 // eslint-disable-next-line no-control-regex -- these are what is replaced: --who and --why are any text
 const NOT_SHOWN = /[\x00-\x1f\x7f-\x9f]/g
 
-export async function showAudit ({ options, config, terminal }: Desk, limits: { readonly standard: number, readonly max: number }): Promise<number> {
+export async function showAudit ({ options, config, terminal }: CommandContext, limits: { readonly standard: number, readonly max: number }): Promise<number> {
   const [text] = options.positionals
   const filter = { ...(text !== undefined && { id: readId(text) }), limit: wholeNumber(options, 'limit', { min: 1, max: limits.max }) ?? limits.standard }
   const found = await readAudit(config, filter)

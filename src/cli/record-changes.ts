@@ -9,8 +9,8 @@ import { StartError } from '../errors.ts'
 import type { AuditEntry, LockStore, OperatorResult, Resolution } from '../ports.ts'
 import { required, textOption, whoAndWhy, wholeNumber } from './command.ts'
 import type { Options } from './command.ts'
+import type { CommandContext } from './open-stores.ts'
 import { readOwner, rowText } from './record-text.ts'
-import type { Desk } from './records.ts'
 
 const RETENTION_DEFAULT_MS = 86_400_000
 /** An answer given by hand; the largest that a route may keep. */
@@ -19,8 +19,8 @@ const BODY_BYTES_MAX = 64 * 1024 * 1024
 const REDIS_WITHIN_MS = 3_000
 const REDIS_LOOK_EVERY_MS = 20
 
-export async function resolveRecord (desk: Desk, record: RecordDetail): Promise<number> {
-  const { options, stores } = desk
+export async function resolveRecord (context: CommandContext, record: RecordDetail): Promise<number> {
+  const { options, stores } = context
   const status = wholeNumber(options, 'status', { min: 200, max: 599 })
   if (status === undefined) throw new StartError('--status is needed: the status of the answer that the upstream gave.', 2)
   const consumed = options.values.consumed === true
@@ -28,7 +28,7 @@ export async function resolveRecord (desk: Desk, record: RecordDetail): Promise<
   const resolution: Resolution = {
     token: tokenOf(options, record),
     outcome: consumed ? 'consumed' : 'completed',
-    keepMs: keepMs(desk, record),
+    keepMs: keepMs(context, record),
     status,
     headers: consumed ? null : encodeHeaders(headersOf(options)),
     body: consumed ? null : bodyOf(options),
@@ -38,15 +38,15 @@ export async function resolveRecord (desk: Desk, record: RecordDetail): Promise<
   }
   const result = await stores.records.resolve(resolution)
   if (result.kind === 'done') stores.locks.wake(record.id)
-  return tell(desk, record, result, `Resolved: retries get ${consumed ? 'to know that it was answered' : 'this answer'}, status ${status}.`)
+  return tell(context, record, result, `Resolved: retries get ${consumed ? 'to know that it was answered' : 'this answer'}, status ${status}.`)
 }
 
-export async function releaseRecord (desk: Desk, record: RecordDetail): Promise<number> {
-  const { options, stores } = desk
+export async function releaseRecord (context: CommandContext, record: RecordDetail): Promise<number> {
+  const { options, stores } = context
   const result = await stores.records.resolve({
     token: tokenOf(options, record),
     outcome: 'released',
-    keepMs: keepMs(desk, record),
+    keepMs: keepMs(context, record),
     status: null,
     headers: null,
     body: null,
@@ -54,14 +54,14 @@ export async function releaseRecord (desk: Desk, record: RecordDetail): Promise<
     tries: null,
     audit: auditOf(options, 'release')
   })
-  return tell(desk, record, result, 'Released: the next request with this key runs again.')
+  return tell(context, record, result, 'Released: the next request with this key runs again.')
 }
 
 /** The row goes two leases from now, so that every copy elsewhere has ended by then; copies in Redis go at once, and once more after a lease, for one that was just being written (P10). */
-export async function deleteRecord (desk: Desk, record: RecordDetail): Promise<number> {
-  const { options, stores: { records, locks, aheadMs }, terminal } = desk
+export async function deleteRecord (context: CommandContext, record: RecordDetail): Promise<number> {
+  const { options, stores: { records, locks, aheadMs }, terminal } = context
   const result = await records.expire(tokenOf(options, record), auditOf(options, 'delete'))
-  const exitCode = tell(desk, record, result, `Deleted: the record ends ${aheadMs > 0 ? 'when the time of the store is believed again (onceway clock)' : `in ${2 * record.leaseMs} ms at the latest`}.`)
+  const exitCode = tell(context, record, result, `Deleted: the record ends ${aheadMs > 0 ? 'when the time of the store is believed again (onceway clock)' : `in ${2 * record.leaseMs} ms at the latest`}.`)
   if (exitCode !== 0 || locks.name === 'none') return exitCode
   const told = await forget(locks, record.id)
   terminal.out(`Waiting one lease (${record.leaseMs} ms) to clear Redis once more.`)
@@ -78,7 +78,7 @@ async function forget (locks: LockStore, id: Buffer): Promise<boolean> {
   return locks.forget(id)
 }
 
-function tell ({ options, config, terminal }: Desk, record: RecordDetail, result: OperatorResult, done: string): number {
+function tell ({ options, config, terminal }: CommandContext, record: RecordDetail, result: OperatorResult, done: string): number {
   const id = record.id.toString('base64url')
   if (result.kind === 'done') {
     terminal.out(`${id} in ${storeText(config)}: ${done}`)
@@ -117,7 +117,7 @@ function auditOf (options: Options, action: AuditEntry['action']): AuditEntry {
   return { action, ...whoAndWhy(options) }
 }
 
-function keepMs ({ options, config }: Desk, { about, leaseMs }: RecordDetail): number {
+function keepMs ({ options, config }: CommandContext, { about, leaseMs }: RecordDetail): number {
   const text = textOption(options, 'retention')
   const route = config.routes.find(({ name, idempotency }) => name === about.route && idempotency !== null)
   if (text === undefined) return route?.idempotency?.retentionMs ?? RETENTION_DEFAULT_MS

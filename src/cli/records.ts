@@ -3,15 +3,14 @@
  * the operator was shown, and leaves an audit row; what the protocol refuses, the command refuses, and says what stands there.
  */
 import type { RecordDetail } from '../core/record.ts'
-import type { Config } from '../config/config.ts'
 import { storeText } from '../config/store-text.ts'
 import { StartError } from '../errors.ts'
 import type { RecordFilter } from '../ports.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, tellWhereCutOff, textOption, wholeNumber } from './command.ts'
-import type { Command, Options, Subcommand, Terminal } from './command.ts'
+import type { Command, Subcommand, Terminal } from './command.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
-import type { OpenStores } from './open-stores.ts'
+import type { CommandContext } from './open-stores.ts'
 import { showAudit } from './record-audit.ts'
 import { deleteRecord, releaseRecord, resolveRecord } from './record-changes.ts'
 import { idsAsHex, readId, readState, recordCells, recordJson, recordLines, RECORD_HEADINGS } from './record-text.ts'
@@ -39,18 +38,15 @@ const OPTIONS = {
   why: { type: 'string' }
 } as const
 
-/** What a subcommand works with. */
-export interface Desk { readonly options: Options, readonly stores: OpenStores, readonly config: Config, readonly terminal: Terminal }
-
 const CHANGE = ['owner', 'attempt', 'who', 'why']
 
-const SUBCOMMANDS: Readonly<Record<string, Subcommand<Desk>>> = {
+const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
   list: { run: listRecords, takes: ['key', 'route', 'state', 'limit', 'json'] },
   show: { run: showRecord, takes: ['json'] },
-  resolve: { run: async (desk) => resolveRecord(desk, await find(desk)), takes: [...CHANGE, 'status', 'header', 'body-file', 'consumed', 'retention'] },
-  release: { run: async (desk) => releaseRecord(desk, await find(desk)), takes: [...CHANGE, 'retention'] },
-  audit: { run: async (desk) => showAudit(desk, { standard: LIMIT_DEFAULT, max: LIMIT_MAX }), takes: ['limit', 'json'] },
-  delete: { run: async (desk) => deleteRecord(desk, await find(desk)), takes: CHANGE }
+  resolve: { run: async (context) => resolveRecord(context, await find(context)), takes: [...CHANGE, 'status', 'header', 'body-file', 'consumed', 'retention'] },
+  release: { run: async (context) => releaseRecord(context, await find(context)), takes: [...CHANGE, 'retention'] },
+  audit: { run: async (context) => showAudit(context, { standard: LIMIT_DEFAULT, max: LIMIT_MAX }), takes: ['limit', 'json'] },
+  delete: { run: async (context) => deleteRecord(context, await find(context)), takes: CHANGE }
 }
 
 export const records: Command = {
@@ -103,18 +99,18 @@ async function runRecords ([name = '', ...args]: readonly string[], terminal: Te
   }
 }
 
-async function listRecords (desk: Desk): Promise<number> {
-  const { options, stores, terminal } = desk
-  const filter = await filterOf(desk)
+async function listRecords (context: CommandContext): Promise<number> {
+  const { options, stores, terminal } = context
+  const filter = await filterOf(context)
   const found = await stores.records.list(filter)
   if (options.values.json === true) found.forEach((record) => { terminal.out(recordJson(record)) })
-  else if (found.length > 0) tableLines(`Records in ${storeText(desk.config)}, the newest first:`, RECORD_HEADINGS, found.map(recordCells)).forEach(terminal.out)
-  if (found.length === 0) terminal.err(`No such records in ${storeText(desk.config)}.`)
+  else if (found.length > 0) tableLines(`Records in ${storeText(context.config)}, the newest first:`, RECORD_HEADINGS, found.map(recordCells)).forEach(terminal.out)
+  if (found.length === 0) terminal.err(`No such records in ${storeText(context.config)}.`)
   tellWhereCutOff(terminal, found.length, filter)
   return 0
 }
 
-async function filterOf ({ options, stores, terminal }: Desk): Promise<RecordFilter> {
+async function filterOf ({ options, stores, terminal }: CommandContext): Promise<RecordFilter> {
   const [key, route, state] = [textOption(options, 'key'), textOption(options, 'route'), textOption(options, 'state')]
   return {
     ...(key !== undefined && { keyHashes: await keyHashesOf(key, stores, terminal) }),
@@ -124,15 +120,15 @@ async function filterOf ({ options, stores, terminal }: Desk): Promise<RecordFil
   }
 }
 
-async function showRecord (desk: Desk): Promise<number> {
-  const record = await find(desk)
-  const { options, terminal } = desk
+async function showRecord (context: CommandContext): Promise<number> {
+  const record = await find(context)
+  const { options, terminal } = context
   if (options.values.json === true) terminal.out(recordJson(record))
-  else recordLines(record, storeText(desk.config)).forEach(terminal.out)
+  else recordLines(record, storeText(context.config)).forEach(terminal.out)
   return 0
 }
 
-async function find ({ options, stores, config }: Desk): Promise<RecordDetail> {
+async function find ({ options, stores, config }: CommandContext): Promise<RecordDetail> {
   const [text] = options.positionals
   if (text === undefined) throw new StartError('Say which record: its id, as `records list` prints it.', 2)
   const [record] = await stores.records.list({ id: readId(text), limit: 1 })

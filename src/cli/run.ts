@@ -1,5 +1,5 @@
 /** Finds the command that the words name, runs it, and turns what goes wrong into a sentence and an exit code. */
-import { StartError, StoreUnavailable } from '../errors.ts'
+import { errorStack, StartError, StoreUnavailable } from '../errors.ts'
 import { didYouMean } from '../config/nearest.ts'
 import type { Command, Terminal } from './command.ts'
 
@@ -70,6 +70,6 @@ function tellError (error: unknown, name: string, { err }: Terminal): number {
     if (error.exitCode === 2 && error.name === 'StartError') err(`onceway ${name} --help says how it is used.`)
     return error.exitCode
   }
-  err(`onceway: ${error instanceof StoreUnavailable ? error.message : error instanceof Error ? error.stack ?? error.message : String(error)}`)
+  err(`onceway: ${error instanceof StoreUnavailable ? error.message : errorStack(error)}`)
   return 1
 }

@@ -3,8 +3,7 @@
  * every reference resolved. Shapes only; load.ts makes one from a file, the environment and the command line.
  */
 import type { CorsPolicy } from '../core/cors.ts'
-import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
-import type { Route, UpstreamPolicy } from '../core/policy.ts'
+import type { IssuedKeysPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
 
 export interface Config {
   /** The file it came from; null: made from the command line alone. */

@@ -1,8 +1,8 @@
 /** What makes two requests of a route the same: as the file says it, checked, and with its defaults. */
 import { HOP_BY_HOP, isOurs, plainName } from '../core/fields.ts'
 import { readPointer } from '../core/json-pointer.ts'
+import type { KeySource } from '../core/key-source.ts'
 import { headersRead } from '../core/key-sources.ts'
-import type { KeySource } from '../core/key-sources.ts'
 import type { FingerprintPolicy } from '../core/policy.ts'
 import { isLost } from './passed-on.ts'
 import { mistake } from './problem.ts'

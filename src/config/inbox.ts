@@ -1,6 +1,6 @@
 /** `inbox` as it is written, checked against its surroundings and read into its policy. */
+import type { KeySource } from '../core/key-source.ts'
 import { readsBody } from '../core/key-sources.ts'
-import type { KeySource } from '../core/key-sources.ts'
 import type { InboxPolicy } from '../core/policy.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from './problem.ts'

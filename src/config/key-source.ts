@@ -1,13 +1,12 @@
 /** Key sources as they are written (`header:NAME`, `json:/pointer`, `template:…`), checked and read into their policies. */
 import { readPointer } from '../core/json-pointer.ts'
+import type { KeyPart, KeySource } from '../core/key-source.ts'
 import { keySourceText } from '../core/key-sources.ts'
-import type { KeyPart, KeySource } from '../core/key-sources.ts'
 import { PRESETS } from '../core/presets.ts'
 import { didYouMean } from './nearest.ts'
 import { printable } from './problem.ts'
+import type { Read } from './problem.ts'
 import { isToken } from './scope.ts'
-
-type Read<T> = { readonly value: T } | { readonly wrong: string }
 
 export const DEFAULT_KEY_HEADER = 'idempotency-key'
 /** Of values that a template or a hash is made of: each is read of every request. */

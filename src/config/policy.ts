@@ -1,8 +1,7 @@
 /** From the checked file to the program's own shapes: units resolved, references followed, profiles spread. Never checks: what comes in is sound. */
 import { resolve } from 'node:path'
-import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
 import { isClientsKey } from '../core/key-sources.ts'
-import type { IdempotencyPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
+import type { IdempotencyPolicy, IssuedKeysPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
 import { routeMatch } from './check-route.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
 import { corsOf } from './cors.ts'

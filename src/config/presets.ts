@@ -2,7 +2,7 @@
  * What the presets of a route say of its scope and its comparison, put under what the file says. Senders that say different
  * things leave the choice to the file.
  */
-import type { Preset } from '../core/key-sources.ts'
+import type { Preset } from '../core/key-source.ts'
 import { PRESETS } from '../core/presets.ts'
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'

@@ -1,14 +1,11 @@
 /** `probe` as it is written, checked against its surroundings and read into its policy. */
 import { readPointer } from '../core/json-pointer.ts'
-import type { HopsPolicy, UpstreamPolicy } from '../core/policy.ts'
-import type { Mark, ProbePolicy, Template, TemplatePart } from '../core/probe.ts'
+import type { HopsPolicy, Mark, ProbePolicy, Template, TemplatePart, UpstreamPolicy } from '../core/policy.ts'
 import { isOurs, plainName } from '../core/fields.ts'
 import { mistake } from './problem.ts'
-import type { Mistake, Path } from './problem.ts'
+import type { Mistake, Path, Read } from './problem.ts'
 import type { IdempotencyFile, ProbeFile } from './schema-route.ts'
 import { parseDuration } from './units.ts'
-
-type Read<T> = { readonly value: T } | { readonly wrong: string }
 
 /** Framing is not a template's, nor are the fields by which the upstream believes the gateway. */
 const NO_FIELD = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|accept-encoding)$/

@@ -36,6 +36,9 @@ export function mistake (path: Path, message: string, at: Mistake['at'] = 'value
   return { path, at, message }
 }
 
+/** What a text of the configuration means, or why it means nothing: the rest of a sentence that begins with its place. */
+export type Read<T> = { readonly value: T } | { readonly wrong: string }
+
 /** ['routes', 0, 'match'] -> `routes[0].match`. */
 export function pathText (path: Path): string {
   return path.map((part, index) => typeof part === 'number' ? `[${part}]` : `${index === 0 ? '' : '.'}${part}`).join('')

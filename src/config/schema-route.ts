@@ -4,7 +4,7 @@
  */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { Drop } from './drop.ts'
+import { Drop } from './schema-drop.ts'
 import { Inbox } from './schema-inbox.ts'
 import { Verify } from './schema-verify.ts'
 import { TOKEN_PATTERN, duration, headerFields, shape, size } from './schema-words.ts'

@@ -8,7 +8,7 @@ const NAMED_MAX = 10
 /** Of one request, one try or one trace: no two requests have the same. */
 const OF_ONE_REQUEST = /^(?:(?:x-)?request-id|(?:x-)?correlation-id|(?:x-)?trace-id|traceparent|tracestate|b3|x-b3-.*|x-amzn-trace-id|x-cloud-trace-context|x-amz-date|date|age|via|content-md5|content-digest|repr-digest|digest|x-amz-content-sha256|x-nonce|nonce|(?:x-)?timestamp)$/
 
-interface Told { readonly name: string, readonly idempotency: { readonly scope: ScopePolicy } | null }
+export interface ScopedRoute { readonly name: string, readonly idempotency: { readonly scope: ScopePolicy } | null }
 
 interface Warning {
   /** Of a scope, what is wrong with it; empty: nothing. */
@@ -17,7 +17,7 @@ interface Warning {
 }
 
 /** `believes`: there is a proxy in trustProxies. One sentence for all routes that it is true of, so that nobody learns to read past it; empty: of none. */
-export function scopeWarnings (routes: readonly Told[], believes: boolean): string[] {
+export function scopeWarnings (routes: readonly ScopedRoute[], believes: boolean): string[] {
   const warnings: readonly Warning[] = [
     {
       found: scope => hangsOnToken(scope) ? ['credential'] : [],

@@ -2,10 +2,9 @@
 import { partText } from '../core/aspects.ts'
 import type { ScopePart, ScopePolicy } from '../core/policy.ts'
 import { named } from './scope-warnings.ts'
+import type { ScopedRoute } from './scope-warnings.ts'
 
-interface Told { readonly name: string, readonly idempotency: { readonly scope: ScopePolicy } | null }
-
-export function scopeSentences (routes: readonly Told[]): string[] {
+export function scopeSentences (routes: readonly ScopedRoute[]): string[] {
   const bySentence = new Map<string, string[]>()
   for (const { name, idempotency } of routes) {
     if (idempotency === null) continue

@@ -3,9 +3,8 @@ import { SHARED } from '../core/policy.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from '../core/policy.ts'
 import { didYouMean } from './nearest.ts'
 import { printable } from './problem.ts'
+import type { Read } from './problem.ts'
 import { TOKEN_PATTERN } from './schema-words.ts'
-
-type Read<T> = { readonly value: T } | { readonly wrong: string }
 
 const CONST_MAX = 128
 const WORDS = ['credential', 'public', SHARED, 'host'] as const

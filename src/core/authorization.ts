@@ -5,7 +5,7 @@
  * here must stay as it is: rows of earlier releases are found by it. The second rules are credential-line.ts's.
  */
 import { framedDigest } from './digest.ts'
-import type { ScopeResult } from './scope.ts'
+import type { ScopeResult } from './caller.ts'
 
 /** The scope of one Authorization line. */
 export function authorizationScope (line: string): ScopeResult {

@@ -11,16 +11,10 @@ import type { CredentialLine } from './credential-line.ts'
 import { framedDigest } from './digest.ts'
 import { isForwarded, plainName } from './fields.ts'
 import type { CredentialPolicy } from './policy.ts'
-import type { Caller, ScopeResult } from './scope.ts'
+import type { Caller, ScopeResult } from './caller.ts'
 import { shownBy } from './shown.ts'
 import type { Shown } from './shown.ts'
-
-/**
- * How a replay to callers who sign is authorised. refused: the route has not said it. by-key-id: by the public id of their key,
- * and whoever knows it and the key of the request gets the answer. verified: the gateway checks a signature of its own secrets
- * on every request before it answers, so that all who can sign are one caller.
- */
-export type Signing = 'refused' | 'by-key-id' | 'verified'
+import type { Signing } from './signature.ts'
 
 export interface CallerOptions {
   readonly signing: Signing

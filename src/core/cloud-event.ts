@@ -3,9 +3,8 @@
  * (HTTP protocol binding 1.0.2, 3). In structured mode the body says it, whatever ce- headers stand beside it.
  */
 import { readPointer } from './json-pointer.ts'
-import type { OwnKey, SourcedKey } from './key-sources.ts'
+import type { Keyed, OwnKey, SourcedKey, Value, Values } from './key-source.ts'
 import { bodyValue, headerText, keyOfParts, percentDecoded } from './key-values.ts'
-import type { Keyed, Value, Values } from './key-values.ts'
 import { headerValue } from './lines.ts'
 
 export function cloudEventKey (): OwnKey {

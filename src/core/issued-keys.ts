@@ -4,20 +4,10 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { framedDigest } from './digest.ts'
-import type { JwtPolicy, ScopePolicy } from './policy.ts'
+import type { IssuedKeysPolicy, KeySecret } from './policy.ts'
 
 /** Where they are asked for, on the guarded listener. */
 export const ISSUED_KEYS_PATH = '/.well-known/idempotency-keys'
-
-export interface KeySecret { readonly id: string, readonly secret: string }
-
-export interface IssuedKeysPolicy {
-  readonly scope: ScopePolicy
-  readonly jwt: JwtPolicy | null
-  /** The first signs, all verify. Never empty. */
-  readonly secrets: readonly KeySecret[]
-  readonly lifetimeMs: number
-}
 
 /** 144 bits: no two keys are the same, and in base64url no bit of the text is left over. */
 export const KEY_RANDOM_BYTES = 18

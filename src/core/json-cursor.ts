@@ -22,11 +22,13 @@ export class TooDeep extends NoJson {}
 
 export class JsonCursor {
   readonly text: string
-  at = 0
+  /** Where it is in the text. */
+  at: number
   #depth = 0
 
-  constructor (text: string) {
+  constructor (text: string, at = 0) {
     this.text = text
+    this.at = at
   }
 
   /** @throws NoJson */
@@ -46,18 +48,12 @@ export class JsonCursor {
     if (this.at !== this.text.length) throw new NoJson()
   }
 
-  /** One value with the space around it, which nobody looks at. */
-  value (): void {
-    this.#space()
-    this.skip()
-    this.#space()
-  }
-
   /** The character at which a value begins. */
   peek (): string {
     return this.text.charAt(this.at)
   }
 
+  /** One value that nobody looks at. */
   skip (): void {
     const first = this.peek()
     if (first === '{') this.members(null)

@@ -3,36 +3,14 @@
  * senders have of their own. Never repairs a value, and never echoes one.
  */
 import { scalarText } from './json-pointer.ts'
-import type { Found, Pointer } from './json-pointer.ts'
+import type { Pointer } from './json-pointer.ts'
 import { KEY_CHARS_MAX } from './key.ts'
+import type { InvalidKey, Keyed, MadeKey, MissingKey, Value, Values } from './key-source.ts'
 import { headerLines, originForm } from './lines.ts'
-import type { RouteMatch } from './policy.ts'
 import type { RawHeaders } from './record.ts'
-
-/** What a key is looked for in, besides the body. */
-export interface Keyed {
-  readonly rawHeaders: RawHeaders
-  readonly target: string
-  /** For `{path:…}`. */
-  readonly match: Pick<RouteMatch, 'path'>
-  readonly nowMs: () => number
-}
-
-/** By pointer: the body is searched once for all that any source asks of it. */
-export type Values = ReadonlyMap<Pointer, Found>
-
-export type Value =
-  | { readonly kind: 'value', readonly text: string }
-  | { readonly kind: 'none' }
-  /** There, and of no use: a document, or too long, or there twice. */
-  | { readonly kind: 'unfit', readonly why: string }
 
 const NONE: Value = { kind: 'none' }
 const TWICE: Value = { kind: 'unfit', why: 'is there more than once' }
-
-export interface MissingKey { readonly kind: 'missing', readonly detail: string }
-export interface InvalidKey { readonly kind: 'invalid', readonly detail: string }
-export interface MadeKey { readonly kind: 'key', readonly key: string }
 
 /** Several values in one, and what frames them. */
 export const DERIVED_CHARS_MAX = 1_024

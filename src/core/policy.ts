@@ -3,9 +3,8 @@
  * Made by config/policy.ts from the configuration; read everywhere.
  */
 
-import type { IssuedKeysPolicy } from './issued-keys.ts'
-import type { KeySource } from './key-sources.ts'
-import type { ProbePolicy } from './probe.ts'
+import type { Pointer } from './json-pointer.ts'
+import type { KeySource } from './key-source.ts'
 
 export type Profile = 'api' | 'relay'
 /** What becomes of an answer: kept and replayed; not kept, the key is free again; not known (it comes from a hop). */
@@ -42,6 +41,17 @@ export interface JwtPolicy {
   readonly jwks: string
   readonly issuer: string | null
   readonly audience: string | null
+}
+
+/** What a gateway signs the keys with that it gives out itself (issued-keys.ts). */
+export interface KeySecret { readonly id: string, readonly secret: string }
+
+export interface IssuedKeysPolicy {
+  readonly scope: ScopePolicy
+  readonly jwt: JwtPolicy | null
+  /** The first signs, all verify. Never empty. */
+  readonly secrets: readonly KeySecret[]
+  readonly lifetimeMs: number
 }
 
 export interface KeyPolicy {
@@ -118,6 +128,42 @@ export interface VerifyPolicy {
   /** Of `hmac`: which header, which digest, how it is written and what stands before it. Lower-case name. */
   readonly hmac: { readonly header: string, readonly algorithm: 'sha256' | 'sha512' | 'sha1', readonly encoding: 'hex' | 'base64', readonly prefix: string } | null
 }
+
+export type TemplatePart =
+  | { readonly kind: 'text', readonly text: string }
+  | { readonly kind: 'key' }
+  | { readonly kind: 'record' }
+  | { readonly kind: 'json', readonly pointer: Pointer }
+
+export type Template = readonly TemplatePart[]
+
+/** How the upstream is asked what became of a request (probe.ts). */
+export interface ProbePolicy {
+  readonly method: 'GET' | 'HEAD'
+  readonly path: Template
+  readonly headers: ReadonlyArray<readonly [name: string, value: Template]>
+  /** How long one asking may take. */
+  readonly timeoutMs: number
+  readonly found: {
+    readonly statuses: readonly number[]
+    /** null: the body of the answer as it came; else the value of its JSON body that this points to. */
+    readonly adopt: Pointer | null
+    /** What a replay says; null: the status of the answer. */
+    readonly replayStatus: number | null
+  }
+  readonly notFound: readonly number[]
+  /** What must all be in a "not found" for it to be the application's: a hop that has no such path says 404 too. */
+  readonly notFoundMarks: readonly Mark[]
+  /** Between the two "not found" that free the key, at least. */
+  readonly confirmAfterMs: number
+  /** Between two askings at first; doubles. */
+  readonly intervalMs: number
+  /** Since the outcome became unknown; after that nobody asks any more. */
+  readonly giveUpAfterMs: number
+}
+
+/** A field of the answer, or a value of its JSON body. `name` in lower case. */
+export type Mark = { readonly kind: 'header', readonly name: string } | { readonly kind: 'json', readonly pointer: Pointer }
 
 /** What a sender is told of an answer that freed its key. */
 export interface ReleasePolicy {

@@ -5,9 +5,8 @@
 import { cloudEventKey } from './cloud-event.ts'
 import { readPointer } from './json-pointer.ts'
 import type { Pointer } from './json-pointer.ts'
-import type { OwnKey, Preset, PresetKey, SourcedKey } from './key-sources.ts'
+import type { Keyed, OwnKey, Preset, PresetKey, SourcedKey, Value } from './key-source.ts'
 import { bodyValue, fitted, headerText, keyOfParts, keyOfValue } from './key-values.ts'
-import type { Keyed, Value } from './key-values.ts'
 import { headerValue } from './lines.ts'
 import { repeatabilityKey } from './repeatability.ts'
 

@@ -7,43 +7,8 @@ import { plainName } from './fields.ts'
 import { answerHeaders, headerValue, keptHeaders, mayHaveBody } from './headers.ts'
 import { findValue, findValues, scalarText } from './json-pointer.ts'
 import type { Found, Pointer } from './json-pointer.ts'
-import type { KeepPolicy } from './policy.ts'
+import type { KeepPolicy, Mark, ProbePolicy, Template, TemplatePart } from './policy.ts'
 import type { Answer, RawHeaders, Token } from './record.ts'
-
-export type TemplatePart =
-  | { readonly kind: 'text', readonly text: string }
-  | { readonly kind: 'key' }
-  | { readonly kind: 'record' }
-  | { readonly kind: 'json', readonly pointer: Pointer }
-
-export type Template = readonly TemplatePart[]
-
-export interface ProbePolicy {
-  readonly method: 'GET' | 'HEAD'
-  readonly path: Template
-  readonly headers: ReadonlyArray<readonly [name: string, value: Template]>
-  /** How long one asking may take. */
-  readonly timeoutMs: number
-  readonly found: {
-    readonly statuses: readonly number[]
-    /** null: the body of the answer as it came; else the value of its JSON body that this points to. */
-    readonly adopt: Pointer | null
-    /** What a replay says; null: the status of the answer. */
-    readonly replayStatus: number | null
-  }
-  readonly notFound: readonly number[]
-  /** What must all be in a "not found" for it to be the application's: a hop that has no such path says 404 too. */
-  readonly notFoundMarks: readonly Mark[]
-  /** Between the two "not found" that free the key, at least. */
-  readonly confirmAfterMs: number
-  /** Between two askings at first; doubles. */
-  readonly intervalMs: number
-  /** Since the outcome became unknown; after that nobody asks any more. */
-  readonly giveUpAfterMs: number
-}
-
-/** A field of the answer, or a value of its JSON body. `name` in lower case. */
-export type Mark = { readonly kind: 'header', readonly name: string } | { readonly kind: 'json', readonly pointer: Pointer }
 
 /** What a request has that a question may need. `host`: the one that goes to the upstream, where it is not the upstream's own. */
 export interface Askable { readonly key: string, readonly recordId: string, readonly body: Buffer, readonly host: string | null }

@@ -2,9 +2,8 @@
  * OASIS Repeatable Requests 1.0: the client says when it first sent what it may be repeating. What is older than all that is
  * remembered is refused, since nobody could tell whether it was done; what is younger has its record still, or never had one.
  */
-import type { KeySource, OwnKey, SourcedKey } from './key-sources.ts'
+import type { Keyed, KeySource, OwnKey, SourcedKey } from './key-source.ts'
 import { headerText, invalidKey, keyOfParts } from './key-values.ts'
-import type { Keyed } from './key-values.ts'
 import { headerLines } from './lines.ts'
 import type { RawHeaders } from './record.ts'
 

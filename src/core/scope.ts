@@ -4,11 +4,11 @@
  * every request that reaches it).
  */
 import { authorizationScope, parseAuthorization } from './authorization.ts'
+import type { Caller, ScopeResult } from './caller.ts'
 import { callerScope, scopeForSelected } from './caller-scope.ts'
 import type { CallerOptions } from './caller-scope.ts'
 import { framedDigest } from './digest.ts'
 import { plainName } from './fields.ts'
-import type { Forwarded } from './forwarding.ts'
 import { forwardedHosts, isForwardedHost, plainHost } from './host.ts'
 import { headerLines, pairs, trimOws } from './lines.ts'
 import { SHARED } from './policy.ts'
@@ -17,23 +17,9 @@ import type { RawHeaders } from './record.ts'
 import type { Rules } from './rules.ts'
 import { shownBy } from './shown.ts'
 
-export interface Caller {
-  readonly rawHeaders: RawHeaders
-  /** SHA-256 of the client certificate that the connection itself showed, as text; null: none. */
-  readonly clientCertificate: string | null
-  /** The host that was asked for, and whether the peer may say where a request comes from. */
-  readonly forwarded: Pick<Forwarded, 'host' | 'trusted'>
-}
-
 export interface ScopeOptions extends CallerOptions {
   readonly rules: Rules
 }
-
-export type ScopeResult =
-  /** `warning`: the scope may differ between retries of one caller, and why. For the log; holds no credential. */
-  | { readonly kind: 'scope', readonly scope: string, readonly warning?: string }
-  /** `detail`: one or two sentences for the client, saying what to send or to configure. */
-  | { readonly kind: 'missing', readonly detail: string }
 
 /** Of this request's verified token; null where there is none. Read only by `jwt:` parts. */
 export type Claims = Readonly<Record<string, unknown>> | null

@@ -43,7 +43,11 @@ export function verifySignature (policy: VerifyPolicy, rawHeaders: RawHeaders, b
   return { kind: 'good', secret: index === 0 ? 'current' : 'previous' }
 }
 
-/** What a route says of callers who sign: nothing (and they are refused), that their key id is taken for their name, or how they are verified. */
+/**
+ * How a replay to callers who sign is authorised. refused: the route does not say. by-key-id: by the public id of their key,
+ * so whoever knows it and the key of the request gets the answer. verified: the gateway checks a signature of its own secrets
+ * on every request before it answers, so that all who can sign are one caller.
+ */
 export type Signing = 'refused' | 'by-key-id' | 'verified'
 
 export function signingOf (policy: Pick<IdempotencyPolicy, 'verify'>): Signing {

@@ -3,8 +3,9 @@
  * uses what was found here, so that no two places of the way can disagree.
  */
 import { itemHeaders, itemsType } from '../core/batch.ts'
+import type { Keyed, KeySource, SourcedKey } from '../core/key-source.ts'
 import { findKey, noKeyDetail } from '../core/key-sources.ts'
-import type { FoundKey, Keyed, KeySource, SourcedKey } from '../core/key-sources.ts'
+import type { FoundKey } from '../core/key-sources.ts'
 import type { GuardedRoute, IdempotencyPolicy } from '../core/policy.ts'
 import { prefersAsync } from '../core/prefer.ts'
 import { PROBLEMS } from '../core/problems.ts'

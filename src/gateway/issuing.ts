@@ -1,6 +1,6 @@
 /** Giving out keys (core/issued-keys.ts). Nothing is kept of them, so that nothing has to be asked but the caller's scope. */
 import { ISSUED_KEYS_PATH, KEY_RANDOM_BYTES, makeIssuedKey } from '../core/issued-keys.ts'
-import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
+import type { IssuedKeysPolicy } from '../core/policy.ts'
 import { bodyRefusal } from './request.ts'
 import type { GuardedRequest } from './request.ts'
 import { callerScope } from './caller.ts'

@@ -3,13 +3,13 @@
  * every request, and to read and digest them anew is a tenth of a replay. Remembers nothing longer than the connection stands, and
  * decides nothing: all that the scope is made of is compared (core/caller-scope.ts), and the same makes the same.
  */
-import type { Signing } from '../core/caller-scope.ts'
 import { headerLines } from '../core/headers.ts'
 import type { ScopePolicy } from '../core/policy.ts'
 import type { RawHeaders } from '../core/record.ts'
 import type { Rules } from '../core/rules.ts'
 import { shownBy } from '../core/shown.ts'
 import type { Shown, ShownLine } from '../core/shown.ts'
+import type { Signing } from '../core/signature.ts'
 
 /** All that a scope hangs on, but for what stays the same as long as its connection. */
 export interface Deciding {

@@ -2,7 +2,7 @@
  * What a route may do instead of executing: drop duplicates, or accept into the inbox. app.ts hands both in; the way of a
  * request (handle.ts) knows them by these types alone.
  */
-import type { KeySource } from '../core/key-sources.ts'
+import type { KeySource } from '../core/key-source.ts'
 import type { DropPolicy } from '../core/policy.ts'
 import type { Fingerprint, RawHeaders } from '../core/record.ts'
 import type { Rules } from '../core/rules.ts'

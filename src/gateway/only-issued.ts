@@ -1,7 +1,8 @@
 /** Routes that take only keys of the gateway's own: asked when the caller is known and nothing is claimed. */
 import { ISSUED_KEYS_PATH, judgeIssuedKey } from '../core/issued-keys.ts'
-import type { IssuedKeysPolicy, IssuedKeyVerdict } from '../core/issued-keys.ts'
+import type { IssuedKeyVerdict } from '../core/issued-keys.ts'
 import type { FoundKey } from '../core/key-sources.ts'
+import type { IssuedKeysPolicy } from '../core/policy.ts'
 import type { Ids } from './ids.ts'
 import type { Deps } from './world.ts'
 import type { GuardedRequest } from './request.ts'

@@ -2,8 +2,7 @@
  * What the gateway stands on: the ports and the limits, nothing of its own. Made by app.ts, by the tests and by the
  * simulation; everything in gateway/ takes its time, chance and I/O from here.
  */
-import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, Route } from '../core/policy.ts'
-import type { ProbePolicy } from '../core/probe.ts'
+import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, ProbePolicy, Route } from '../core/policy.ts'
 import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordCounts, RecordStore, Registry, TokenVerifier, Upstream } from '../ports.ts'
 import type { ArbiterClock } from './arbiter-clock.ts'
 

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { ISSUED_KEYS_PATH } from '../core/issued-keys.ts'
-import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
+import type { IssuedKeysPolicy } from '../core/policy.ts'
 import type { IssuedKey } from '../gateway/issuing.ts'
 import { issueKey } from '../gateway/issuing.ts'
 import type { Rejected } from '../gateway/outcome.ts'

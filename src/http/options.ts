@@ -1,6 +1,6 @@
 /** What the guarded listener is given. */
 import type { CorsPolicy } from '../core/cors.ts'
-import type { IssuedKeysPolicy } from '../core/issued-keys.ts'
+import type { IssuedKeysPolicy } from '../core/policy.ts'
 import type { PipelineContext } from '../gateway/handle.ts'
 import type { Log, Meter, PassThrough, RequestLog } from '../ports.ts'
 import type { compileRoutes } from '../routing/match.ts'

@@ -6,7 +6,7 @@ import cluster from 'node:cluster'
 import { instanceName, openGateway } from '../app.ts'
 import type { Serving } from '../app.ts'
 import type { Config } from '../config/config.ts'
-import { StartError } from '../errors.ts'
+import { errorStack, StartError } from '../errors.ts'
 import { createLogs } from '../telemetry/log.ts'
 import { createWorkerMetrics } from '../telemetry/metrics.ts'
 import type { WorkerMetrics } from '../telemetry/metrics.ts'
@@ -64,7 +64,7 @@ async function start ({ config, worker, leases }: Start): Promise<void> {
 /** As run.ts tells it: what was foreseen is a sentence, anything else is a bug of ours and comes with its stack. */
 function failureOf (error: unknown): Failed {
   if (error instanceof StartError) return { message: error.message, exitCode: error.exitCode }
-  return { message: error instanceof Error ? error.stack ?? error.message : String(error), exitCode: 1 }
+  return { message: errorStack(error), exitCode: 1 }
 }
 
 async function answer (question: Question): Promise<Answers[About]> {
@@ -82,7 +82,7 @@ function take (config: Config): string | null {
     else serving.take(config)
     return null
   } catch (error) {
-    return error instanceof Error ? error.stack ?? error.message : String(error)
+    return errorStack(error)
   }
 }
 

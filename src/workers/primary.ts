@@ -23,7 +23,6 @@ import { createPrimaryMetrics, WORKER_STATES } from '../telemetry/metrics.ts'
 import { Crew } from './crew.ts'
 import type { About, Answers, Listening, Question, Start } from './messages.ts'
 import { readinessOfAll } from './readiness.ts'
-import { shared } from './shared.ts'
 import { prepareCluster, WorkerProcess } from './worker-process.ts'
 import type { Hand } from './worker-process.ts'
 
@@ -205,5 +204,14 @@ class Workers {
     this.#draining = true
     this.#log.info({ workers: this.crew.hands.length, delayMs, timeoutMs }, 'draining')
     return this.crew.drain(delayMs + timeoutMs + DRAIN_MORE_MS)
+  }
+}
+
+/** What many ask for at once is done once: whoever asks while it is under way gets the same result. */
+function shared<T> (work: () => Promise<T>): () => Promise<T> {
+  let under: Promise<T> | null = null
+  return () => {
+    under ??= work().finally(() => { under = null })
+    return under
   }
 }

@@ -193,7 +193,8 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'lets a stopped group go on when the retention of what stops it is over',
     breaks: ['N4'],
     patches: [
-      { file: 'store/memory-inbox.ts', find: 'blocks && group !== null ? null : now + (', replace: 'now + (' },
+      { file: 'core/inbox/transitions.ts', find: 'expiresAtMs: stopsItsGroup(ended) ? null : nowMs + keepMs', replace: 'expiresAtMs: nowMs + keepMs' },
+      { file: 'store/memory-inbox.ts', find: '    if (violated !== null) throw new TypeError(violated)\n', replace: '' },
       { file: 'store/sqlite/inbox-table.ts', find: "  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')\n", replace: "  return blocks === 1 && group !== null && state === 'delivered'\n" },
       { file: 'store/sqlite/inbox-table.ts', find: '    this.#prepare(putOff).run(nowMs, this.#over(nowMs))\n', replace: '' },
       { file: 'store/postgres/inbox-rows.ts', find: "${table}.state in ('dead', 'held'))`", replace: "${table}.state = 'delivered')`" }

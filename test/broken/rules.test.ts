@@ -27,7 +27,7 @@ test('every rule of the protocol has a section, and a break that takes it out', 
 
 test('the section of E0 has the check before the first byte, its function, and the test that fails without it', () => {
   const section = sectionOf('E0')
-  assert.match(section, /`maySend` in \[`src\/[^`]+`\][\s\S]*```ts\nconst may = [^`]*leaseEndsAtMs\n```/)
+  assert.match(section, /`\w+` in \[`src\/[^`]+`\]\([^)]+\)\n\n```ts\n[^`]*leaseEndsAtMs\n```/)
   const [file, title] = FAULT_ROWS.find(({ breaks }) => breaks === 'ignore-lease')?.test ?? ['', '']
   assert.ok(section.includes(`(\`ignore-lease\`) | [\`${file}\`](../../test/${file}): ${title}`))
 })

@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { openPostgres } from '../../src/store/postgres/open.ts'
 import type { PostgresRecordStore } from '../../src/store/postgres/open.ts'
-import { openRedis } from '../../src/store/redis/open.ts'
+import { RedisLocks } from '../../src/store/redis/locks.ts'
 import { needs } from '../harness/needs.ts'
 import { query, startPostgres } from '../harness/postgres.ts'
 import type { PostgresServer } from '../harness/postgres.ts'
@@ -87,7 +87,7 @@ describe('records in Postgres', needs('postgres', 'own redis'), () => {
     await say(['migrate'], env)
     const store = await storeIn(t, url)
     const [one, other] = [await leave(store, 'order-1', 'completed'), await leave(store, 'order-2', 'completed')]
-    const locks = openRedis({ url: redis.url, prefix: 'onceway', installation: store.installation, copies: { ttlMs: 60_000, bytesMax: 1024 } })
+    const locks = new RedisLocks({ url: redis.url, prefix: 'onceway', installation: store.installation, copies: { ttlMs: 60_000, bytesMax: 1024 } })
     t.after(async () => { await locks.close() })
     while (!locks.available()) await new Promise((resolve) => { setTimeout(resolve, 5) })
     const lock = { owner: one.owner, fingerprint: { alg: 1, value: Buffer.alloc(32) }, lockedAtMs: Date.now() }

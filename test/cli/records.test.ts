@@ -6,7 +6,7 @@ import { readOptions } from '../../src/cli/command.ts'
 import { defaultConfig } from '../../src/config/load.ts'
 import { decodeHeaders } from '../../src/core/codec.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
-import { LateInbox } from '../../src/store/late-inbox.ts'
+import { lazyInbox } from '../../src/store/lazy.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { LEASE_MS, directory, fileIn, leave, named, say } from './world.ts'
@@ -165,7 +165,7 @@ test('delete clears Redis at once and again a lease later, and is exit 1 when Re
     const options = readOptions([...named(token), ...WHY], { owner: { type: 'string' }, attempt: { type: 'string' }, who: { type: 'string' }, why: { type: 'string' } }, 1)
     const terminal = { env: {}, out: () => {}, err: () => {} }
     const config = defaultConfig({ upstreamUrl: 'http://h', env: {} })
-    assert.equal(await deleteRecord({ options, config, terminal, stores: { records: store, aheadMs: 0, inbox: new LateInbox('sqlite'), locks, secrets: () => [], close: () => Promise.resolve() } }, record), exitCode)
+    assert.equal(await deleteRecord({ options, config, terminal, stores: { records: store, aheadMs: 0, inbox: lazyInbox('sqlite').port, locks, secrets: () => [], close: () => Promise.resolve() } }, record), exitCode)
     assert.equal(told.length, 2)
     assert.ok((told[1] ?? 0) - (told[0] ?? 0) >= LEASE_MS - 1)
   }

@@ -1,7 +1,7 @@
 /** Methods of a guarded path that lead nowhere: said at the start and by `onceway check`, once for each route. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { methodWarnings } from '../../src/config/method-warnings.ts'
+import { methodWarnings } from '../../src/config/route-warnings.ts'
 import { orphans } from '../../src/config/against.ts'
 import { ConfigWorld } from './world.ts'
 

@@ -1,11 +1,12 @@
 /** Whose a request is by the second rules: the cases of the report that led to them, by name, and what a table cannot say. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Signing } from '../../src/core/caller-scope.ts'
+import type { Caller, ScopeResult } from '../../src/core/caller.ts'
 import { framedDigest } from '../../src/core/digest.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from '../../src/core/policy.ts'
 import { scopeOf, scopeOnHost } from '../../src/core/scope.ts'
-import type { Caller, Claims, ScopeResult } from '../../src/core/scope.ts'
+import type { Claims } from '../../src/core/scope.ts'
+import type { Signing } from '../../src/core/signature.ts'
 import { callerWith, FIRST_RULES, SECOND_RULES } from '../harness/caller.ts'
 
 const CREDENTIAL: CredentialPolicy = { kind: 'credential', anonymous: false, cookies: 'refuse' }

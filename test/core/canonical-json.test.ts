@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { canonicalJson, JSON_BYTES_MAX, JSON_DEPTH_MAX } from '../../src/core/canonical-json.ts'
+import { canonicalJson, JSON_BYTES_MAX } from '../../src/core/canonical-json.ts'
+import { DEPTH_MAX } from '../../src/core/json-cursor.ts'
 
 const canonical = (text: string) => canonicalJson(Buffer.from(text))
 
@@ -78,7 +79,7 @@ test('size and depth are bounded', () => {
   assert.ok(canonical(text(JSON_BYTES_MAX)) !== null)
   assert.equal(canonical(text(JSON_BYTES_MAX + 1)), null)
   const nest = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
-  assert.equal(canonical(nest(JSON_DEPTH_MAX)), nest(JSON_DEPTH_MAX))
-  assert.equal(canonical(nest(JSON_DEPTH_MAX + 1)), null)
+  assert.equal(canonical(nest(DEPTH_MAX)), nest(DEPTH_MAX))
+  assert.equal(canonical(nest(DEPTH_MAX + 1)), null)
   assert.equal(canonical('['.repeat(JSON_BYTES_MAX)), null)
 })

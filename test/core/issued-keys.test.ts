@@ -3,8 +3,8 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { framedDigest } from '../../src/core/digest.ts'
 import { judgeIssuedKey, KEY_RANDOM_BYTES, makeIssuedKey } from '../../src/core/issued-keys.ts'
-import type { IssuedKeysPolicy } from '../../src/core/issued-keys.ts'
 import { KEY_CHARS_MAX, parseKey } from '../../src/core/key.ts'
+import type { IssuedKeysPolicy } from '../../src/core/policy.ts'
 
 const HOUR_MS = 60 * 60 * 1000
 const NOW_MS = Date.UTC(2026, 0, 1)

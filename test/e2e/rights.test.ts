@@ -9,7 +9,7 @@ import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { escapeIdentifier } from 'pg'
-import { readMigrations } from '../../src/store/postgres/migrate.ts'
+import { readMigrationFiles } from '../../src/store/migration-files.ts'
 import { migratePostgres } from '../../src/store/postgres/open.ts'
 import { RIGHTS } from '../../src/store/postgres/rights.ts'
 import { call } from '../harness/call.ts'
@@ -161,9 +161,9 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await becomes(gateway, 'ready')
     assert.equal((await post(gateway, 'first')).status, 201)
 
-    const last = readMigrations().at(-1)
+    const last = readMigrationFiles('postgres').at(-1)
     const next = { number: (last?.number ?? 0) + 1, name: 'later', compatibleFrom: 1, text: 'create sequence :schema.later_numbers; create table :schema.later (number bigint default nextval(\':schema.later_numbers\'))' }
-    await migratePostgres({ url: urlOf(owner, passwords[0]), schema: 'onceway', migrations: [...readMigrations(), next] })
+    await migratePostgres({ url: urlOf(owner, passwords[0]), schema: 'onceway', migrations: [...readMigrationFiles('postgres'), next] })
     await query(urlOf(gatewayRole, passwords[1]), 'insert into onceway.later default values; update onceway.later set number = 7; select number from onceway.later; delete from onceway.later')
     const another = await startProcess(t, { config })
     await becomes(another, 'ready')

@@ -4,7 +4,6 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { Socket } from 'node:net'
 import { readTemplate } from '../../src/config/probe.ts'
-import type { ProbePolicy, Template } from '../../src/core/probe.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import { call } from '../harness/call.ts'
 import type { Called } from '../harness/call.ts'
@@ -13,6 +12,7 @@ import { guardedRoute, recordingLog, startGateway } from '../harness/gateway.ts'
 import type { TestGateway } from '../harness/gateway.ts'
 import { startScripted } from '../harness/scripted.ts'
 import type { Scripted } from '../harness/scripted.ts'
+import type { ProbePolicy, Template } from '../../src/core/policy.ts'
 
 /** So short that a test can wait for what takes minutes in earnest; no request of these tests takes as long. */
 const TIMEOUT_MS = 400

@@ -14,7 +14,7 @@ import { handle } from '../../src/gateway/handle.ts'
 import { replyTo } from '../../src/http/answer.ts'
 import type { Clock } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
-import { LateInbox } from '../../src/store/late-inbox.ts'
+import { lazyInbox } from '../../src/store/lazy.ts'
 import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { MemoryLocks } from '../../src/store/memory-locks.ts'
 import { NO_REGISTRY } from '../../src/store/no-registry.ts'
@@ -108,7 +108,7 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
   // Without heartbeat and sweeper: no gateway dies here, and nothing lives to the end of its retention.
   const gateway = new Gateway({
     ...stores,
-    inbox: new LateInbox('memory'),
+    inbox: lazyInbox('memory').port,
     wakes: NO_WAKES,
     registry: NO_REGISTRY,
     counts: new MemoryCounts(clock.wallMs),

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { Client } from 'pg'
 import { StartError } from '../../src/errors.ts'
-import { readMigrations, type Migration } from '../../src/store/postgres/migrate.ts'
+import { readMigrationFiles, type Migration } from '../../src/store/migration-files.ts'
 import { connectPostgres, migratePostgres, openPostgres } from '../../src/store/postgres/open.ts'
 import { claimOf } from '../conformance/record-world.ts'
 import { eventually } from '../harness/eventually.ts'
@@ -34,12 +34,12 @@ describe('starting on a database', needs('postgres'), () => {
     assert.notEqual(installations[0], '')
     const applied = await query(url, `select number, name, compatible_from from ${options.schema}.migrations order by number`)
     // Nobody has chosen a scheme of ids yet: a build that knows none has no say in it.
-    assert.deepEqual(applied, readMigrations().map(({ number, name, compatibleFrom }) => ({ number, name, compatible_from: name.endsWith('_schemes') ? number : compatibleFrom })))
+    assert.deepEqual(applied, readMigrationFiles('postgres').map(({ number, name, compatibleFrom }) => ({ number, name, compatible_from: name.endsWith('_schemes') ? number : compatibleFrom })))
   })
 
   test('migrating says what it did, and the second time nothing', async () => {
     const options = optionsOf(url)
-    assert.deepEqual((await migratePostgres(options)).applied, readMigrations().map(({ name }) => name))
+    assert.deepEqual((await migratePostgres(options)).applied, readMigrationFiles('postgres').map(({ name }) => name))
     assert.deepEqual((await migratePostgres(options)).applied, [])
   })
 
@@ -51,26 +51,26 @@ describe('starting on a database', needs('postgres'), () => {
   })
 
   test('a migration that fails leaves nothing of itself', async () => {
-    const migrations = [...readMigrations(), migration((readMigrations().at(-1)?.number ?? 0) + 1, 'create table :schema.half (a int); create table :schema.half (a int);')]
+    const migrations = [...readMigrationFiles('postgres'), migration((readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1, 'create table :schema.half (a int); create table :schema.half (a int);')]
     const options = optionsOf(url, { migrations })
     await assertStartError(openPostgres(options), /could not be used/)
     assert.deepEqual(await query(url, `select to_regclass('${options.schema}.half') as half`), [{ half: null }])
-    await (await openPostgres({ ...options, migrations: readMigrations() })).close()
+    await (await openPostgres({ ...options, migrations: readMigrationFiles('postgres') })).close()
   })
 
   test('a database one release ahead still serves this build', async () => {
-    const next = (readMigrations().at(-1)?.number ?? 0) + 1
+    const next = (readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1
     const options = optionsOf(url)
-    await migratePostgres({ ...options, migrations: [...readMigrations(), migration(next, 'alter table :schema.records add column later text', 1)] })
+    await migratePostgres({ ...options, migrations: [...readMigrationFiles('postgres'), migration(next, 'alter table :schema.records add column later text', 1)] })
     const store = await openPostgres(options)
     assert.equal((await store.insert(claimOf())).kind, 'won')
     await store.close()
   })
 
   test('a database that needs a newer build refuses this one and says so', async () => {
-    const next = (readMigrations().at(-1)?.number ?? 0) + 1
+    const next = (readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1
     const options = optionsOf(url)
-    await migratePostgres({ ...options, migrations: [...readMigrations(), migration(next, 'select 1', next)] })
+    await migratePostgres({ ...options, migrations: [...readMigrationFiles('postgres'), migration(next, 'select 1', next)] })
     await assertStartError(openPostgres(options), /newer release .*install the newer release/)
     await assertStartError(openPostgres({ ...options, migrate: 'check' }), /newer release/)
   })
@@ -82,8 +82,8 @@ describe('starting on a database', needs('postgres'), () => {
     const client = await connectedTo(t, url)
     await client.query('begin')
     await client.query(`lock table ${options.schema}.messages in row exclusive mode`)
-    const next = migration((readMigrations().at(-1)?.number ?? 0) + 1, 'alter table :schema.records add column later text; select pg_sleep(0.3); alter table :schema.messages add column later text')
-    const migrating = migratePostgres({ ...options, migrations: [...readMigrations(), next] })
+    const next = migration((readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1, 'alter table :schema.records add column later text; select pg_sleep(0.3); alter table :schema.messages add column later text')
+    const migrating = migratePostgres({ ...options, migrations: [...readMigrationFiles('postgres'), next] })
     const watcher = await connectedTo(t, url)
     await eventually(async () => (await watcher.query(`select from pg_locks where relation = '${options.schema}.records'::regclass and mode = 'AccessExclusiveLock'`)).rowCount === 1, 'the migration has records')
     await client.query(`select from ${options.schema}.records`)

@@ -8,7 +8,7 @@ import { after, describe, test, type TestContext } from 'node:test'
 import { Client, DatabaseError } from 'pg'
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { Claim } from '../../src/core/record.ts'
-import { readMigrations, type Migration } from '../../src/store/postgres/migrate.ts'
+import { readMigrationFiles, type Migration } from '../../src/store/migration-files.ts'
 import { openPostgres, type PostgresOptions, type PostgresRecordStore } from '../../src/store/postgres/open.ts'
 import { recordStoreConformance } from '../conformance/record-store.ts'
 import { claimOf, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, tokenOf, until, untilLapsed, untilPast, type StoreWorld } from '../conformance/record-world.ts'
@@ -29,7 +29,7 @@ function partitioned (partitions: readonly string[], primaryKey: boolean): Migra
     [/( kept_has_a_status [^\n]*\n)\);/, `$1) partition by hash (id);\n${partitions.join('\n')}`],
     ...primaryKey ? [] : [[/ not null primary key check \(octet_length\(id\)/, ' not null check (octet_length(id)'] as const]
   ]
-  return readMigrations().map(migration => migration.number !== 1 ? migration : { ...migration, text: edits.reduce((text, [from, to]) => edited(text, from, to), migration.text) })
+  return readMigrationFiles('postgres').map(migration => migration.number !== 1 ? migration : { ...migration, text: edits.reduce((text, [from, to]) => edited(text, from, to), migration.text) })
 }
 
 function edited (text: string, from: RegExp, to: string): string {
@@ -148,7 +148,7 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
       t.after(() => client.end().catch(() => {}))
       return client
     }
-    const openOne = async (url: string, migrations = readMigrations()): Promise<PostgresRecordStore> => {
+    const openOne = async (url: string, migrations = readMigrationFiles('postgres')): Promise<PostgresRecordStore> => {
       const store = await openPostgres(optionsOf(url, { schema, migrations, renewTimeoutMs: NOW_MS, claimTimeoutMs: NOW_MS }))
       t.after(() => store.close())
       return store

@@ -6,10 +6,10 @@ import { after, before, describe, test, type TestContext } from 'node:test'
 import type { Redis } from 'ioredis'
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { Marking, MarkResult } from '../../src/ports.ts'
-import type { RedisLocks, RedisOptions } from '../../src/store/redis/locks.ts'
+import { RedisLocks } from '../../src/store/redis/locks.ts'
+import type { RedisOptions } from '../../src/store/redis/locks.ts'
 import { RedisMarks } from '../../src/store/redis/marks.ts'
 import type { MarkWay } from '../../src/store/redis/marks.ts'
-import { openRedis } from '../../src/store/redis/open.ts'
 import { endingOf, markingOf } from '../conformance/mark-world.ts'
 import type { FilterOptions, FilterWorld } from '../conformance/mark-world.ts'
 import { filterConformance, markStoreConformance, measuredErrors } from '../conformance/marks.ts'
@@ -26,7 +26,7 @@ const TOKEN = Buffer.alloc(16, 1)
 const PAGE = readFileSync(new URL('../../docs/guides/deploy-with-redis.md', import.meta.url), 'utf8')
 
 async function ready (t: TestContext, options: RedisOptions): Promise<RedisLocks> {
-  const store = openRedis(options)
+  const store = new RedisLocks(options)
   t.after(() => store.close())
   await untilAvailable(store)
   return store

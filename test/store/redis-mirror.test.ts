@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { after, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { RedisMirror } from '../../src/store/redis/mirror.ts'
-import { openRedis } from '../../src/store/redis/open.ts'
+import { RedisLocks } from '../../src/store/redis/locks.ts'
 import { wayTo } from '../../src/store/redis/way.ts'
 import { markingOf } from '../conformance/mark-world.ts'
 import { recordingLog } from '../harness/gateway.ts'
@@ -223,7 +223,7 @@ describe('whose Redis it is', needs('redis'), () => {
   test('until then nothing of a gateway stands in Redis and nothing is asked of it: no lock, no mark', async (t) => {
     const { url } = await (starting ??= startRedis())
     const options = redisOptionsOf(url, { mirrored: true })
-    const store = openRedis(options)
+    const store = new RedisLocks(options)
     t.after(() => store.close())
     const id = randomBytes(32)
     const others = await store.mirror?.look(randomBytes(16))

@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
 import { Redis } from 'ioredis'
 import type { Lock, LockStore } from '../../src/ports.ts'
+import { RedisLocks } from '../../src/store/redis/locks.ts'
 import type { RedisOptions } from '../../src/store/redis/locks.ts'
-import { openRedis } from '../../src/store/redis/open.ts'
 import type { RedisAt } from '../../src/store/redis/where.ts'
 import { until } from '../conformance/record-world.ts'
 
@@ -21,7 +21,7 @@ export function redisOptionsAt (at: RedisAt, given: Partial<RedisOptions> = {}):
 
 /** Closed with the test; not waited for. */
 export function openLocks (t: TestContext, options: RedisOptions): LockStore {
-  const store = openRedis(options)
+  const store = new RedisLocks(options)
   t.after(() => store.close())
   return store
 }

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { after, describe, test } from 'node:test'
 import { StartError } from '../../src/errors.ts'
 import type { LockValue } from '../../src/ports.ts'
-import { openRedis } from '../../src/store/redis/open.ts'
+import { RedisLocks } from '../../src/store/redis/locks.ts'
 import { beginningOfCopy, decodeValue, encodeValue } from '../../src/store/redis/value.ts'
 import { lockStoreConformance } from '../conformance/lock-store.ts'
 import { needs } from '../harness/needs.ts'
@@ -162,7 +162,7 @@ test('a copy of a release that knew of no generation is read as of none', () => 
 })
 
 test('a Redis URL that is none is refused with a sentence', () => {
-  assert.throws(() => openRedis(redisOptionsOf('localhost:6379')), (error: unknown) => error instanceof StartError && error.exitCode === 2)
+  assert.throws(() => new RedisLocks(redisOptionsOf('localhost:6379')), (error: unknown) => error instanceof StartError && error.exitCode === 2)
 })
 
 function copyOf (bodyBytes: number): LockValue {

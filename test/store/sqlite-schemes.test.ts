@@ -7,7 +7,8 @@ import type { TestContext } from 'node:test'
 import type { SwitchOrder } from '../../src/core/scheme-switch.ts'
 import { StartError } from '../../src/errors.ts'
 import { Database } from '../../src/store/sqlite/database.ts'
-import { migrate, readMigrations } from '../../src/store/sqlite/migrate.ts'
+import { readMigrationFiles } from '../../src/store/migration-files.ts'
+import { migrate } from '../../src/store/sqlite/migrate.ts'
 import { SCHEMES_MIGRATION } from '../../src/store/sqlite/scheme-rows.ts'
 import { switchSchemeIn } from '../../src/store/sqlite/schemes.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
@@ -37,7 +38,7 @@ function world (t: TestContext) {
     },
     switchTo: (name: string, over: Partial<SwitchOrder> = {}) => switchSchemeIn(directory.path, { ...SWITCH, name, ...over }, clock.nowMs),
     /** As a build before schemes does at its start. */
-    startBefore: () => { withFile(database => { migrate(database, file, 0, readMigrations().filter(({ number }) => number < SCHEMES_MIGRATION)) }) }
+    startBefore: () => { withFile(database => { migrate(database, file, 0, readMigrationFiles('sqlite').filter(({ number }) => number < SCHEMES_MIGRATION)) }) }
   }
 }
 

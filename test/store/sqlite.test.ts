@@ -11,7 +11,8 @@ import { StartError, StoreOverloaded, StoreUnavailable } from '../../src/errors.
 import { Database } from '../../src/store/sqlite/database.ts'
 import { Faulted } from '../../src/store/sqlite/faults.ts'
 import { openLink } from '../../src/store/sqlite/link.ts'
-import { migrate, readMigrations } from '../../src/store/sqlite/migrate.ts'
+import { readMigrationFiles } from '../../src/store/migration-files.ts'
+import { migrate } from '../../src/store/sqlite/migrate.ts'
 import { openSqlite, type SqliteStore } from '../../src/store/sqlite/store.ts'
 import { switchIn } from '../../src/store/sqlite/schemes.ts'
 import { packed } from '../../src/store/sqlite/wire.ts'
@@ -149,13 +150,13 @@ describe('sqlite: the data directory', () => {
   test('a database that a newer release has left this build behind in is refused, one that it has not is served', async t => {
     const dataDir = directoryFor(t)
     await (await openIn(t, dataDir)).close()
-    const newest = readMigrations().at(-1)?.number ?? 0
+    const newest = readMigrationFiles('sqlite').at(-1)?.number ?? 0
     const database = new DatabaseSync(join(dataDir, 'onceway.db'))
     t.after(() => { database.close() })
     const later = (number: number, compatibleFrom: number) => ({ number, name: `${number}_later`, compatibleFrom, text: '' })
-    migrate(database, 'onceway.db', 0, [...readMigrations(), later(newest + 1, newest)])
+    migrate(database, 'onceway.db', 0, [...readMigrationFiles('sqlite'), later(newest + 1, newest)])
     await (await openIn(t, dataDir)).close()
-    migrate(database, 'onceway.db', 0, [...readMigrations(), later(newest + 2, newest + 1)])
+    migrate(database, 'onceway.db', 0, [...readMigrationFiles('sqlite'), later(newest + 2, newest + 1)])
     await assert.rejects(openSqlite({ dataDir, exclusive: true }), sentence(/newer release .* install the newer release/))
   })
 

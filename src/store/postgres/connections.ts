@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { Pool, types, type CustomTypesConfig, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
-import { StoreOverloaded } from '../../errors.ts'
+import { errorText, StoreOverloaded } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { Horizon } from './durable.ts'
 import { faultOfConnecting, faultOfStatement, faultOfWarning, isForbidden, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
@@ -232,6 +232,6 @@ export class Connections {
     const { log, purpose } = this.#options
     if (performance.now() - this.#toldAtMs < TELL_EVERY_MS) return
     this.#toldAtMs = performance.now()
-    log.error({ purpose, error: error instanceof Error ? error.message : String(error) }, 'named statements do not stay where they were prepared, so this database session is shared: behind a PgBouncer before 1.21 in transaction mode set stores.postgres.prepared: false')
+    log.error({ purpose, error: errorText(error) }, 'named statements do not stay where they were prepared, so this database session is shared: behind a PgBouncer before 1.21 in transaction mode set stores.postgres.prepared: false')
   }
 }

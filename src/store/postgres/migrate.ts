@@ -3,22 +3,13 @@
  * all processes share. Never undoes one, never edits one that is applied.
  */
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { escapeIdentifier, type ClientBase } from 'pg'
 import { StartError } from '../../errors.ts'
+import { readMigrationFiles } from '../migration-files.ts'
+import type { Migration } from '../migration-files.ts'
 import { UNBALANCED } from './connections.ts'
 import { faultOfConnecting } from './faults.ts'
 import { leaveOpenIfNew, SCHEMES_MIGRATION } from './schemes.ts'
-
-export interface Migration {
-  readonly number: number
-  readonly name: string
-  /** The newest migration that a build must know to run on a database that has this one. */
-  readonly compatibleFrom: number
-  /** With `:schema` where the quoted schema goes. */
-  readonly text: string
-}
 
 export interface MigrateOptions {
   readonly schema: string
@@ -43,12 +34,10 @@ const TRIES_MAX = 60
 const PAUSE_MS = 1_000
 /** Others may be migrating a large table; they hold the lock as long as that takes. */
 const TURN_WAIT = '10min'
-/** Above every migration that is thinkable; a directory that holds more is not ours. */
-const MIGRATIONS_MAX = 9_999
 
 /** Throws StartError with a sentence, or pg's own error. */
 export async function migrate (client: ClientBase, options: MigrateOptions): Promise<Migrated> {
-  const migrations = options.migrations ?? readMigrations()
+  const migrations = options.migrations ?? readMigrationFiles('postgres')
   const newest = migrations.at(-1)?.number ?? 0
   const schema = escapeIdentifier(options.schema)
   const applied: string[] = []
@@ -63,17 +52,6 @@ export async function migrate (client: ClientBase, options: MigrateOptions): Pro
   // A table that was never analysed is planned for as if it had ten pages; see also connections.ts about plans that are kept.
   if (applied.length > 0) await client.query(`analyze ${schema}.records`)
   return { applied }
-}
-
-/** In the order of their numbers. Works from src/ and from dist/: both lie one below the package's root. */
-export function readMigrations (directory = new URL('../../../migrations/postgres/', import.meta.url)): Migration[] {
-  const names = readdirSync(fileURLToPath(directory)).filter((name) => /^\d{4}_[a-z0-9_]+\.sql$/.test(name)).sort()
-  return names.slice(0, MIGRATIONS_MAX).map((file) => {
-    const text = readFileSync(new URL(file, directory), 'utf8')
-    const compatible = /^-- compatible_from: (\d+)$/m.exec(text)
-    if (compatible === null) throw new Error(`${file} does not say from which migration on a build is compatible with it`)
-    return { number: Number(file.slice(0, 4)), name: file.slice(0, -'.sql'.length), compatibleFrom: Number(compatible[1]), text }
-  })
 }
 
 /** number → compatible_from. Empty where nothing is applied, or not even the schema is there. */

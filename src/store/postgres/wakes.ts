@@ -5,6 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { Client, escapeIdentifier, type ClientConfig } from 'pg'
+import { errorText } from '../../errors.ts'
 import type { Cancel, InboxWakes, Log, Meter } from '../../ports.ts'
 import { UNBALANCED } from './connections.ts'
 
@@ -144,7 +145,7 @@ export class PostgresWakes implements InboxWakes {
 
   #sayLost (error: unknown): void {
     const { log } = this.#options
-    const fields = { error: error instanceof Error ? error.message : String(error) }
+    const fields = { error: errorText(error) }
     if (!(error instanceof SharedSession)) {
       if (this.#failures === 0) log.warn(fields, 'the inbox is not woken by the database until it is reached again: every process looks each second')
       return

@@ -5,6 +5,7 @@
  * there, and is sent on. Nothing else is ever sent again.
  */
 import type { Redis } from 'ioredis'
+import { errorText } from '../../errors.ts'
 import { APART } from './batches.ts'
 import type { Calling, Held, Locking, Write } from './batches.ts'
 import { CONNECTION_NAME, connectFound, connectTo, reconnect, WAKES_NAME } from './client.ts'
@@ -12,7 +13,7 @@ import type { ClientOptions } from './client.ts'
 import { Server } from './server.ts'
 import { Elsewhere, rangesOf, SLOTS, slotOf } from './slots.ts'
 import type { Range } from './slots.ts'
-import type { Way, WayOptions } from './way.ts'
+import type { Topology, TopologyOptions } from './topology.ts'
 import { addressText } from './where.ts'
 import type { Address } from './where.ts'
 
@@ -29,9 +30,9 @@ const NODES_MAX = 1_000
 /** Names to try for a probe: a node with a single slot is met once in 16384. */
 const PROBE_NAMES_MAX = 8 * SLOTS
 
-export class Cluster implements Way {
+export class Cluster implements Topology {
   readonly #seeds: readonly Address[]
-  readonly #options: WayOptions
+  readonly #options: TopologyOptions
   readonly #servers = new Map<string, { readonly server: Server, readonly address: Address, probe: string | null, evicts: boolean }>()
   /** The same, for those who ask with every request. */
   #all: readonly Server[] = []
@@ -52,7 +53,7 @@ export class Cluster implements Way {
   #toldMap = false
   #closed = false
 
-  constructor (seeds: readonly Address[], options: WayOptions) {
+  constructor (seeds: readonly Address[], options: TopologyOptions) {
     this.#seeds = seeds
     this.#options = options
     this.#finder = connectFound(async () => (this.#finderAt = this.#another(this.#finderAt)), this.#clientOptions('onceway-cluster-map'))
@@ -188,7 +189,7 @@ export class Cluster implements Way {
       const epoch = Number(/cluster_current_epoch:([0-9]+)/.exec(String(info))?.[1] ?? 0)
       if (this.#believes(epoch)) this.#learn(rangesOf(slots, this.#finderAt?.host ?? ''))
     } catch (error) {
-      this.#noMap(error instanceof Error ? error.message : String(error))
+      this.#noMap(errorText(error))
       reconnect(this.#finder)
     } finally {
       this.#looking = false

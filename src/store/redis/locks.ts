@@ -12,10 +12,10 @@ import type { MarkWay } from './marks.ts'
 import { RedisMirror } from './mirror.ts'
 import { NOBODY_WOKEN } from './server.ts'
 import { CLEAR } from './scripts.ts'
+import type { Topology } from './topology.ts'
 import { beginningOfCopy, decodeValue, encodeLock, encodeValue } from './value.ts'
 import { Wakes } from './wakes.ts'
 import { wayTo } from './way.ts'
-import type { Way } from './way.ts'
 import type { RedisAt } from './where.ts'
 
 export interface RedisOptions extends RedisAt {
@@ -47,7 +47,7 @@ export class RedisLocks implements LockStore {
   readonly #options: RedisOptions
   /** Of every key and channel. */
   readonly #prefix: string
-  readonly #way: Way
+  readonly #way: Topology
   readonly #wakes: Wakes
   /** Of mode drop, by the same connections and breakers. */
   readonly marks: RedisMarks
@@ -59,6 +59,7 @@ export class RedisLocks implements LockStore {
   #toldDeaf = false
   #closed = false
 
+  /** Returns at once and connects behind the call; until then `available()` is false. Throws StartError for a URL that is none. */
   constructor (options: RedisOptions) {
     const { prefix, installation, log = SILENT, commandTimeoutMs = COMMAND_MS_MAX, meter } = options
     const tell = () => { meter?.breaker(this.#broken || this.#stranger) }

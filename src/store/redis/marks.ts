@@ -15,10 +15,10 @@ import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports.ts'
 import type { FilterPlan } from '../marks.ts'
 import { whole } from './batches.ts'
 import type { Calling } from './batches.ts'
-import type { Way } from './way.ts'
+import type { Topology } from './topology.ts'
 
 /** What of the way a mark takes. */
-export type MarkWay = Pick<Way, 'call' | 'available'>
+export type MarkWay = Pick<Topology, 'call' | 'available'>
 
 /**
  * KEYS[1] the mark. ARGV: its kind (R running, D done), token, milliseconds to live, the number of its scheme, and `look` if

@@ -22,10 +22,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Beat, Log, Mirror } from '../../ports.ts'
-import type { Way } from './way.ts'
+import type { Topology } from './topology.ts'
 
 export interface MirrorOptions {
-  readonly way: Pick<Way, 'call' | 'available'>
+  readonly way: Pick<Topology, 'call' | 'available'>
   readonly prefix: string
   readonly log: Log
   /** true: a stranger has been found. */

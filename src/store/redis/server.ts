@@ -5,7 +5,7 @@
 import { ReplyError } from 'ioredis'
 import type { Redis } from 'ioredis'
 import { Outage } from '../../core/outage.ts'
-import { causeOf } from '../../errors.ts'
+import { causeOf, errorText } from '../../errors.ts'
 import type { Log, Meter } from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import type { Batches, Calling, Found, Held, Locking, RecordWrite, Write } from './batches.ts'
@@ -245,6 +245,6 @@ const OWNER_LIKE_BYTES = 16
 
 /** Redis does not say which command it was that a script's user may not use. */
 function messageOf (error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = errorText(error)
   return /^NOPERM|user executing the script/.test(message) ? `${message} (docs/guides/deploy-with-redis.md has the rights that this user needs)` : message
 }

@@ -1,49 +1,18 @@
-/**
- * The way to the server of a record, whatever stands there: one server, the master that the sentinels name, or the nodes of
- * a cluster. What `locks.ts` asks, and all that it knows of where Redis is.
- */
+/** Makes the topology that the options name: one server, the master that the sentinels name, or the nodes of a cluster. */
 import { randomInt } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import type { Log, Meter } from '../../ports.ts'
 import { TOGETHER } from './batches.ts'
 import type { Calling, Held, Locking, Write } from './batches.ts'
 import { Cluster } from './cluster.ts'
 import { CONNECTION_NAME, connectFound, connectUrl, reconnect, WAKES_NAME } from './client.ts'
-import type { ServerSays } from './client.ts'
 import { Sentinels } from './sentinels.ts'
 import { Server } from './server.ts'
+import type { Topology, TopologyOptions } from './topology.ts'
 import { addressText } from './where.ts'
-import type { RedisAt, SentinelAt } from './where.ts'
-
-/** No method rejects. */
-export interface Way {
-  /** What stood there; null: nothing, and the lock is the caller's; undefined: no Redis for this record. */
-  lock: (locking: Locking) => Promise<Buffer | null | undefined>
-  /** false: not done. */
-  write: (write: Write) => Promise<boolean>
-  renew: (held: readonly Held[], ttlMs: number) => Promise<void>
-  forget: (key: string) => Promise<boolean>
-  /** undefined: no Redis for this key, or no reply: it may have been done. */
-  call: (calling: Calling) => Promise<unknown>
-  /** Some records have a Redis. */
-  available: () => boolean
-  idle: () => boolean
-  /** A connection of its own for subscriptions. Called once. */
-  subscribe: () => Redis
-  close: () => void
-}
-
-export interface WayOptions extends RedisAt {
-  /** Of every key. */
-  readonly keyPrefix: string
-  readonly commandTimeoutMs: number
-  readonly onServer?: ((server: ServerSays) => void) | undefined
-  readonly log: Log
-  readonly meter?: Pick<Meter, 'store' | 'breaker'> | undefined
-}
+import type { SentinelAt } from './where.ts'
 
 /** Throws StartError for a URL that is none. */
-export function wayTo (options: WayOptions): Way {
+export function wayTo (options: TopologyOptions): Topology {
   const { sentinel, cluster } = options
   if (cluster !== undefined && cluster !== null) return new Cluster(cluster, options)
   if (sentinel !== undefined && sentinel !== null) return sentinelWay(sentinel, options)
@@ -54,7 +23,7 @@ export function wayTo (options: WayOptions): Way {
 }
 
 /** A connection that a failover has left behind is known by what the sentinels say, or by a server that no longer serves. */
-function sentinelWay (sentinel: SentinelAt, options: WayOptions): Way {
+function sentinelWay (sentinel: SentinelAt, options: TopologyOptions): Topology {
   const { username = null, password = null, database = 0, tls = null, commandTimeoutMs } = options
   const clients: Redis[] = []
   /** Each leaves the server that it is at, unless that is the master: most sentinels say so, and one after the other. */
@@ -79,12 +48,12 @@ function sentinelWay (sentinel: SentinelAt, options: WayOptions): Way {
   return new OneServer(serverOf(options, () => connect(CONNECTION_NAME), leaveAll), () => connect(WAKES_NAME), () => { sentinels.close() })
 }
 
-function serverOf ({ keyPrefix, commandTimeoutMs, onServer, log, meter }: WayOptions, connect: () => Redis, onRefusal: () => void = () => {}): Server {
+function serverOf ({ keyPrefix, commandTimeoutMs, onServer, log, meter }: TopologyOptions, connect: () => Redis, onRefusal: () => void = () => {}): Server {
   const probe = `${keyPrefix}:probe:${randomInt(2 ** 32)}`
   return new Server({ connect, batches: TOGETHER, commandTimeoutMs, probeKey: () => probe, log, meter, onChange: (open) => { meter?.breaker(open) }, onServer, onRefusal })
 }
 
-class OneServer implements Way {
+class OneServer implements Topology {
   readonly #server: Server
   readonly #finally: () => void
   readonly subscribe: () => Redis

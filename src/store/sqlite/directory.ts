@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { StartError } from '../../errors.ts'
+import { errorText, StartError } from '../../errors.ts'
 import { BUSY, primaryCode } from './faults.ts'
 import { DATABASE, DIRECTORY_MODE, LOCK, makeProtected, protectDirectory, protectFiles } from './protection.ts'
 
@@ -103,6 +103,6 @@ function hold (dataDir: string): () => void {
 }
 
 function unusable (dataDir: string, error: unknown): StartError {
-  const cause = error instanceof Error ? error.message : String(error)
+  const cause = errorText(error)
   return new StartError(`The data directory ${dataDir} cannot be used (${cause}): give this user the right to write there, or give another --data-dir.`, 1, error)
 }

@@ -3,7 +3,7 @@
  * cross from the worker's thread, where a class is lost on the way. Never guesses: whether a write may have been applied
  * is said by the place that failed (database.ts), not by the code.
  */
-import { StartError, StoreRejected, StoreUnavailable } from '../../errors.ts'
+import { errorText, StartError, StoreRejected, StoreUnavailable } from '../../errors.ts'
 
 /** https://www.sqlite.org/rescode.html, primary codes. */
 const READONLY = 8
@@ -35,7 +35,7 @@ export class Faulted extends Error {
 
 /** A value that cannot even be bound (a wrong type, a number out of range) is content too. */
 export function faultOf (error: unknown, operation: string, inDoubt: boolean): Fault {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = errorText(error)
   const code = primaryCode(error)
   const content = code === CONSTRAINT || code === TOOBIG || code === MISMATCH || isUnbindable(error)
   return content ? { kind: 'rejected', operation, message } : { kind: 'unavailable', operation, message, inDoubt }
@@ -56,7 +56,7 @@ export function startFaultOf (error: unknown, file: string): Fault {
 }
 
 function ailment (error: unknown): string {
-  const cause = error instanceof Error ? error.message : String(error)
+  const cause = errorText(error)
   switch (primaryCode(error)) {
     case NOTADB: return `is not a database of onceway (${cause}): move it away, or give another --data-dir.`
     case CORRUPT: return `is damaged (${cause}): restore it from a backup, or give another --data-dir and know that its keys are forgotten.`

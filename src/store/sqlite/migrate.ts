@@ -2,36 +2,18 @@
  * The numbered files of migrations/sqlite, applied forward only, each in a transaction of its own. Never undoes one,
  * never edits one that is applied.
  */
-import { readdirSync, readFileSync } from 'node:fs'
 import { StartError } from '../../errors.ts'
+import { readMigrationFiles } from '../migration-files.ts'
+import type { Migration } from '../migration-files.ts'
 import { leaveOpen, SCHEMES_MIGRATION } from './scheme-rows.ts'
 import type { DatabaseSync } from 'node:sqlite'
 
-export interface Migration {
-  readonly number: number
-  readonly name: string
-  /** The newest migration that a build must know to run on a database that has this one. */
-  readonly compatibleFrom: number
-  readonly text: string
-}
-
 /** `file` is for people. Throws StartError if a newer release has left this build behind. */
-export function migrate (database: DatabaseSync, file: string, nowMs: number, migrations: readonly Migration[] = readMigrations()): void {
+export function migrate (database: DatabaseSync, file: string, nowMs: number, migrations: readonly Migration[] = readMigrationFiles('sqlite')): void {
   database.exec('create table if not exists migrations (number integer primary key, name text not null, applied_at integer not null, compatible_from integer not null) strict')
   refuseNewer(database, file, migrations.at(-1)?.number ?? 0)
   const fresh = database.prepare('select 1 from migrations').get() === undefined
   for (const migration of migrations) apply(database, migration, fresh, nowMs)
-}
-
-/** In the order of their numbers. Works from src/ and from dist/: both lie one below the package's root. */
-export function readMigrations (directory = new URL('../../../migrations/sqlite/', import.meta.url)): Migration[] {
-  const files = readdirSync(directory).filter(file => /^\d{4}_[a-z0-9_]+\.sql$/.test(file)).sort()
-  return files.map(file => {
-    const text = readFileSync(new URL(file, directory), 'utf8')
-    const compatible = /^-- compatible_from: (\d+)$/m.exec(text)
-    if (compatible === null) throw new Error(`${file} does not say from which migration on a build is compatible with it`)
-    return { number: Number(file.slice(0, 4)), name: file.slice(0, -'.sql'.length), compatibleFrom: Number(compatible[1]), text }
-  })
 }
 
 function refuseNewer (database: DatabaseSync, file: string, newest: number): void {

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { SECRET_BYTES_MIN } from '../../core/schemes.ts'
-import { StartError } from '../../errors.ts'
+import { errorText, StartError } from '../../errors.ts'
 import { databaseFile, openDirectory } from './directory.ts'
 import { SECRET } from './protection.ts'
 
@@ -27,7 +27,7 @@ export function readSecret (dataDir: string): Buffer | null {
     const secret = Buffer.from(readFileSync(file, 'utf8').trim(), 'base64url')
     if (secret.length >= SECRET_BYTES_MIN) return secret
   } catch (error) {
-    throw new StartError(`The secret beside the embedded store cannot be read (${file}): ${textOf(error)}.`, 1, error)
+    throw new StartError(`The secret beside the embedded store cannot be read (${file}): ${errorText(error)}.`, 1, error)
   }
   throw new StartError(`The file ${file} holds no secret: put back the one that was made there, or read docs/concepts/identity.md on lost secrets.`)
 }
@@ -58,7 +58,7 @@ function writeSecret (dataDir: string, secret: Buffer): Buffer {
     synced(openSync(dataDir, 'r'), () => {})
     return secret
   } catch (error) {
-    throw new StartError(`The secret beside the embedded store cannot be written (${file}): ${textOf(error)}.`, 1, error)
+    throw new StartError(`The secret beside the embedded store cannot be written (${file}): ${errorText(error)}.`, 1, error)
   }
 }
 
@@ -69,8 +69,4 @@ function synced (descriptor: number, write: (descriptor: number) => void): void 
   } finally {
     closeSync(descriptor)
   }
-}
-
-function textOf (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
