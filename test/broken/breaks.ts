@@ -5,6 +5,7 @@
  */
 import { CLOCK_BREAKS } from './clock.ts'
 import { DOOR_BREAKS } from './door.ts'
+import { EXECUTION_BREAKS } from './executions.ts'
 import { FIELD_BREAKS } from './fields.ts'
 import { HOP_BREAKS } from './hops.ts'
 import { IDENTITY_BREAKS } from './identity.ts'
@@ -55,6 +56,7 @@ export const BREAKS: readonly Break[] = [
   ...INBOX_STORE_BREAKS,
   ...INBOX_RULE_BREAKS,
   ...LEASE_BREAKS,
+  ...EXECUTION_BREAKS,
   ...POLICY_BREAKS,
   ...FIELD_BREAKS,
   ...SCHEME_BREAKS,
@@ -75,7 +77,7 @@ export const BREAKS: readonly Break[] = [
   {
     name: 'release-on-disconnect',
     does: 'gives the key free when the first requester leaves while its request is being executed',
-    breaks: ['I1', 'I2', 'I10'],
+    breaks: ['E1', 'I1', 'I2', 'I10'],
     patches: [{
       file: 'gateway/handle.ts',
       find: '  const execution = startExecution(context, keyed)\n',
@@ -93,7 +95,7 @@ export const BREAKS: readonly Break[] = [
   {
     name: 'skip-claim',
     does: 'sends without a row that says who sends: the lock in Redis is taken for enough',
-    breaks: ['I1', 'I2', 'I4'],
+    breaks: ['P1', 'I1', 'I2', 'I4'],
     patches: [{
       file: 'gateway/claiming.ts',
       find: '  let result = await granted(context, execution, () => records.insert(execution.claim))\n',
@@ -107,7 +109,7 @@ export const BREAKS: readonly Break[] = [
   {
     name: 'accept-any-owner',
     does: 'lets any execution settle a record, whoever has claimed it',
-    breaks: ['I1', 'I3', 'I4', 'I7', 'I10', 'I11'],
+    breaks: ['P7', 'I1', 'I3', 'I4', 'I7', 'I10', 'I11'],
     patches: [
       { file: 'core/protocol.ts', find: "      if (!holds(event.settlement.token, row)) return 'token'\n      return row.state === 'consumed'", replace: "      return row.state === 'consumed'" },
       { file: 'store/postgres/settles.ts', find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state', replace: '   where (r.state' }
@@ -116,7 +118,7 @@ export const BREAKS: readonly Break[] = [
   {
     name: 'settle-after-answer',
     does: 'gives the answer, and calls it stored, before the store has acknowledged it',
-    breaks: ['I11', 'I4', 'I7'],
+    breaks: ['E5', 'I11', 'I4', 'I7'],
     patches: [{
       file: 'gateway/settling.ts',
       find: '  const settling = settleUntilDone(context, execution, plan.settlement)\n',
@@ -128,7 +130,7 @@ export const BREAKS: readonly Break[] = [
   {
     name: 'ignore-lease',
     does: 'sends although its lease is over',
-    breaks: ['I2', 'I4'],
+    breaks: ['E0', 'I2', 'I4'],
     patches: [{
       file: 'gateway/forward.ts',
       find: 'const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs\n',

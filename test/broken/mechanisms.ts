@@ -176,7 +176,7 @@ export const MECHANISMS: readonly Break[] = [
   {
     name: 'lost-is-released',
     does: 'frees the key when the upstream broke off',
-    breaks: ['I1', 'I10'],
+    breaks: ['E4', 'I1', 'I10'],
     patches: [{
       file: SETTLING,
       find: "settlement: { ...settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.unknownRetentionMs), status: storable(status), reason },",

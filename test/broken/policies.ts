@@ -143,13 +143,13 @@ export const POLICY_BREAKS: readonly Break[] = [
   {
     name: 'accepted-beside-executions',
     does: 'accepts without a claim though a living gateway executes what comes for the route',
-    breaks: ['N5'],
+    breaks: ['P11', 'N5'],
     patches: [{ file: ACCEPT, find: " and o.route <> all (${contendedRoutes(schema, '$3::text[]')})", replace: '' }]
   },
   {
     name: 'accepted-under-any-claim',
     does: 'accepts under a claim without a look at whether it stands',
-    breaks: ['N5'],
+    breaks: ['P11', 'N5'],
     patches: [
       { file: ACCEPT, find: 'then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)', replace: 'then true' },
       { file: 'store/memory-inbox.ts', find: ': !this.#records.isClaimed({ id, ...underClaim })', replace: ': false' }
@@ -167,19 +167,19 @@ export const POLICY_BREAKS: readonly Break[] = [
   {
     name: 'registered-without-a-barrier',
     does: 'registers what it executes without waiting for the acceptances under way',
-    breaks: ['N5'],
+    breaks: ['P11', 'N5'],
     patches: [{ file: 'store/postgres/registry.ts', find: '  if (barrierMs !== null) await session.run(BARRIER, [])\n', replace: '' }]
   },
   {
     name: 'claims-unannounced',
     does: 'claims and sends before the others know that it executes',
-    breaks: ['N5'],
+    breaks: ['P11', 'N5'],
     patches: [{ file: 'gateway/registration.ts', find: "if (this.#deps().registry.name === 'none') return NONE_NEEDED\n    this", replace: 'if (this.#number > 0) return NONE_NEEDED\n    this' }]
   },
   {
     name: 'registered-for-ever',
     does: 'believes that the others reckon with it, however long it was silent',
-    breaks: ['N5'],
+    breaks: ['P11', 'N5'],
     patches: [{ file: 'gateway/registration.ts', find: 'if (sinceMs(this.#deps().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()', replace: 'if (sinceMs(this.#deps().clock, this.#aliveAt) < 0) this.#end()' }]
   },
   {

@@ -6,6 +6,7 @@
 import type { Need } from '../harness/needs.ts'
 import { CLOCK_ROWS } from './clock.ts'
 import { DOOR_ROWS } from './door.ts'
+import { EXECUTION_ROWS } from './executions.ts'
 import { FIELD_ROWS } from './fields.ts'
 import { HOP_ROWS } from './hops.ts'
 import { INBOX_RULE_ROWS } from './inbox-rules.ts'
@@ -330,6 +331,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   ...INBOX_STORE_ROWS,
   ...INBOX_RULE_ROWS,
   ...LEASE_ROWS,
+  ...EXECUTION_ROWS,
   ...POLICY_ROWS,
   ...FIELD_ROWS,
   ...SCHEME_ROWS

@@ -17,7 +17,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
   {
     name: 'any-scheme-claims',
     does: 'lets claims in by a scheme that claims no more',
-    breaks: ['I13', 'I1', 'I5'],
+    breaks: ['P12', 'I13', 'I1', 'I5'],
     patches: [
       { file: LEDGER, find: '    if (scheme !== this.#table.scheme()) return true\n', replace: '' },
       { file: CLAIMS, find: "insertFromWant(schema, claimsNow(schema, 'w.scheme')))", replace: "insertFromWant(schema, 'true'))" }
@@ -26,7 +26,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
   {
     name: 'earlier-ids-unasked',
     does: 'claims whatever stands under the earlier id of the request',
-    breaks: ['I13', 'I1'],
+    breaks: ['P12', 'I13', 'I1'],
     patches: [
       ...EARLIER_UNTESTED,
       { file: CLAIMS, find: "${isFreeBeside(schema, 'w.earlier_id')} and not ${isAccepted(schema, 'w.earlier_id')}", replace: 'true' }
@@ -35,7 +35,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
   {
     name: 'past-lives-on',
     does: 'begins a new life of what is past by a scheme that claims no more',
-    breaks: ['I13', 'I5'],
+    breaks: ['P12', 'I13', 'I5'],
     patches: [
       { file: LEDGER, find: '(claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write', replace: 'this.#write' },
       { file: CLAIMS, find: " and ${claimsNow(schema, 'w.scheme')})\n          or (", replace: ')\n          or (' }
@@ -44,7 +44,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
   {
     name: 'any-scheme-accepts',
     does: 'accepts messages by a scheme that claims no more',
-    breaks: ['I13', 'N5'],
+    breaks: ['P12', 'I13', 'N5'],
     patches: [
       { file: 'store/memory-inbox.ts', find: '    if (this.#records !== null && scheme !== this.#records.scheme) return true\n', replace: '' },
       { file: 'store/postgres/inbox-accept.ts', find: "else ${claimsNow(schema, 'o.scheme')} and (select", replace: 'else (select' }
@@ -53,13 +53,13 @@ export const SCHEME_BREAKS: readonly Break[] = [
   {
     name: 'moved-for-good',
     does: 'refuses a request that has another id by now',
-    breaks: ['trouble'],
+    breaks: ['P12', 'trouble'],
     patches: [{ file: HANDLE, find: 'admitted = await inTime(context, again())\n', replace: 'admitted = null\n' }]
   },
   {
     name: 'schemes-are-waited-for',
     does: 'waits for the word which scheme claims for as long as the database takes for it',
-    breaks: ['I8'],
+    breaks: ['P12', 'I8'],
     patches: [{ file: HANDLE, find: 'admitted = await inTime(context, again())\n', replace: 'admitted = await again().catch(() => null)\n' }, { file: 'gateway/ids.ts', find: 'this.#deps().records.schemes()', replace: 'new Promise(resolve => { this.#deps().clock.after(this.#schemes === null ? 0 : 20_000, resolve) }).then(async () => this.#deps().records.schemes())' }]
   },
   {
@@ -87,7 +87,7 @@ export const SCHEME_STORE_BREAKS: readonly Break[] = [
   {
     name: 'earlier-ids-looked-at',
     does: 'looks at the earlier id before it claims, and not in the statement that does',
-    breaks: ['I13', 'P5'],
+    breaks: ['P12', 'I13', 'P5'],
     patches: [{
       file: CLAIMS,
       find: 'const rows = await session.run<{ id: string }>(hasEarlier(claims) ? CLAIM_INSERT_BESIDES : CLAIM_INSERT,',

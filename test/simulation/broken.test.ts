@@ -5,10 +5,8 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import { breakNamed, LIES } from '../broken/breaks.ts'
-import { PROBES } from '../broken/probes.ts'
-import { SCHEME_BREAKS } from '../broken/schemes.ts'
-import { SIMULATED } from '../broken/simulated.ts'
+import { breakNamed } from '../broken/breaks.ts'
+import { CAUGHT } from './caught.ts'
 
 const SCHEDULES_MAX = 10_000
 /**
@@ -33,12 +31,6 @@ const BEGINS_AT: Readonly<Record<string, number>> = {
   'lost-and-forgotten': 440
 }
 
-/**
- * One for each kind of trouble that is not a fault of a process or of a way: gateways that differ and change, a clock that steps,
- * commits that hang, rows that are locked, a Redis out of the past, pages of hops.
- */
-const KINDS = ['own-policy-only', 'claims-pass-messages-by', 'any-time-believed', 'reads-are-contact', 'generations-alike', 'hops-are-the-application', 'codes-are-kept', 'accepted-under-any-claim']
-
 /** Beside the rules that a break is said to break: those by which only a simulation sees it. */
 const SEEN_BY: Readonly<Record<string, readonly string[]>> = {
   'ignore-lease': ['I1'],
@@ -55,7 +47,7 @@ function runBroken (name: string, args: readonly string[]): { readonly status: n
   })
 }
 
-for (const name of [...LIES, ...PROBES.map(each => each.name), ...SIMULATED.map(each => each.name), ...SCHEME_BREAKS.map(each => each.name), ...KINDS]) {
+for (const name of CAUGHT) {
   const { does, breaks } = breakNamed(name)
   const rules = [...breaks, ...SEEN_BY[name] ?? []]
   test(`a gateway that ${does} is caught`, t => {
