@@ -6,15 +6,15 @@ const BEGIN = '<!-- carriers: npm run generate -->'
 const END = '<!-- /carriers -->'
 
 const CLASSES: ReadonlyArray<readonly [of: CarrierClass, title: string, text: string]> = [
-  ['stable', 'Stable carriers', 'The same on every retry of one caller. All that are present make the scope together; one on two lines is refused.'],
-  ['selector', 'Selectors', 'Choose the account, tenant or user that a request is for. They count wherever they are present, and name nobody by themselves.'],
-  ['rotating', 'Rotating carriers', 'May differ between two retries of one caller. Beside a stable carrier they are left out; alone they get `scope-missing`.']
+  ['stable', 'Stable carriers', 'They are the same on every retry of one caller. All that are present make the scope together. A repeated one is refused.'],
+  ['selector', 'Selectors', 'They select the account, tenant or user of a request. They always count, and name nobody by themselves.'],
+  ['rotating', 'Rotating carriers', 'They may differ between two retries of one caller. Beside a stable carrier they are ignored. Alone they get `scope-missing`.']
 ]
 
 /** The page with the table between its marks. */
 export function withCarriers (page: string): string {
   const [before, after] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (before < 0 || after < before) throw new Error('docs/concepts/identity.md has lost the marks between which its table stands')
+  if (before < 0 || after < before) throw new Error('docs/concepts/identity.md has no marks around its table')
   return `${page.slice(0, before + BEGIN.length)}\n\n${CLASSES.map(section).join('\n\n')}\n\n${page.slice(after)}`
 }
 

@@ -1,9 +1,11 @@
-/** `npm run generate`: writes what is made from the configuration's schema, from the table of faults, from that of carriers and from the matrix of clients. A test fails when the files are out of step. */
+/** `npm run generate`: writes what is made from the configuration's schema, from the table of faults, from that of carriers, from the metrics and from the matrix of clients. A test fails when the files are out of step. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { withFaultTable } from '../test/broken/rows.ts'
 import { withCarriers } from './carriers.ts'
 import { problemDocs } from './problem-docs.ts'
 import { withMatrix } from './clients.ts'
+import { metricsPage } from './metrics.ts'
+import { presetsPage } from './presets.ts'
 import { referenceText, schemaText } from '../src/config/reference.ts'
 
 const root = new URL('../', import.meta.url)
@@ -12,7 +14,9 @@ const read = (name: string) => readFileSync(new URL(name, root), 'utf8')
 mkdirSync(new URL('schema/', root), { recursive: true })
 writeFileSync(new URL('schema/onceway.schema.json', root), schemaText())
 writeFileSync(new URL('docs/reference/configuration.md', root), referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml')))
-writeFileSync(new URL('docs/concepts/guarantees.md', root), withFaultTable(read('docs/concepts/guarantees.md')))
+writeFileSync(new URL('docs/internals/faults.md', root), withFaultTable(read('docs/internals/faults.md')))
 writeFileSync(new URL('docs/concepts/identity.md', root), withCarriers(read('docs/concepts/identity.md')))
+writeFileSync(new URL('docs/reference/presets.md', root), presetsPage())
+writeFileSync(new URL('docs/reference/metrics.md', root), metricsPage())
 writeFileSync(new URL('src/core/problem-docs.ts', root), problemDocs(read('docs/reference/http.md')))
 for (const page of ['docs/guides/clients.md', 'docs/reference/clients.md']) writeFileSync(new URL(page, root), withMatrix(read(page)))

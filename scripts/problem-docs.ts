@@ -1,6 +1,6 @@
-/** The table of problems in docs/reference/http.md as TypeScript: the gateway serves it, and an image has no docs. */
+/** The table of problems in docs/reference/http.md as TypeScript: the gateway serves it, and its image has no docs. */
 
-interface Row { readonly codes: readonly string[], readonly api: string, readonly relay: string, readonly when: string, readonly unsent: string, readonly retry: string }
+interface Row { readonly codes: readonly string[], readonly api: string, readonly relay: string, readonly when: string, readonly sent: string, readonly retry: string }
 
 const TABLE = /\n\| code \| `api` \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)/
 
@@ -11,8 +11,8 @@ export function problemDocs (page: string): string {
   return `/** Made by "npm run generate" from the table of problems in docs/reference/http.md; do not edit. */
 import type { ProblemCode } from './problems.ts'
 
-/** In Markdown's words, without its links. \`unsent\`: was nothing sent? \`retry\`: with the same key? */
-export interface ProblemDoc { readonly api: string, readonly relay: string, readonly when: string, readonly unsent: string, readonly retry: string }
+/** Markdown without its links. \`sent\`: was the request sent? \`retry\`: with the same key? */
+export interface ProblemDoc { readonly api: string, readonly relay: string, readonly when: string, readonly sent: string, readonly retry: string }
 
 export const PROBLEM_DOCS: Readonly<Record<ProblemCode, ProblemDoc>> = {
 ${entries.join(',\n')}
@@ -21,14 +21,14 @@ ${entries.join(',\n')}
 }
 
 function rowOf (line: string): Row {
-  const [codes = '', api = '', relay = '', when = '', unsent = '', retry = ''] = line.split('|').slice(1, -1).map(cell => cell.trim())
-  return { codes: Array.from(codes.matchAll(/`([^`]+)`/g), ([, code]) => code ?? ''), api, relay, when, unsent, retry }
+  const [codes = '', api = '', relay = '', when = '', sent = '', retry = ''] = line.split('|').slice(1, -1).map(cell => cell.trim())
+  return { codes: Array.from(codes.matchAll(/`([^`]+)`/g), ([, code]) => code ?? ''), api, relay, when, sent, retry }
 }
 
 /** A row of several codes lists their statuses in the same order, or one for all. */
-function entryOf (code: string, { codes, api, relay, when, unsent, retry }: Row, index: number): string {
+function entryOf (code: string, { codes, api, relay, when, sent, retry }: Row, index: number): string {
   const own = (text: string): string => codes.length > 1 ? text.split(', ')[index] ?? text : text
-  const members = Object.entries({ api: own(api), relay: own(relay), when, unsent, retry }).map(([name, text]) => `${name}: ${quoted(unlinked(text))}`)
+  const members = Object.entries({ api: own(api), relay: own(relay), when, sent, retry }).map(([name, text]) => `${name}: ${quoted(unlinked(text))}`)
   return `  ${/^[a-z]+$/.test(code) ? code : quoted(code)}: { ${members.join(', ')} }`
 }
 

@@ -10,8 +10,7 @@ const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const TOGETHER = ['core', 'config', 'gateway', 'regress', 'http', 'inbox', 'background', 'telemetry', 'routing']
 
 export function filesTogether (): string[] {
-  return globSync(`test/{${TOGETHER.join(',')}}/*.test.ts`, { cwd: ROOT }).toSorted()
+  return globSync(`test/{${TOGETHER.join(',')}}/**/*.test.ts`, { cwd: ROOT }).toSorted()
 }
 
-// Under the test runner; scripts/test.ts asks only what is in it.
-if (process.env['NODE_TEST_CONTEXT'] !== undefined) for (const file of filesTogether()) await import(pathToFileURL(join(ROOT, file)).href)
+if (import.meta.main) for (const file of filesTogether()) await import(pathToFileURL(join(ROOT, file)).href)

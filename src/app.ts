@@ -22,9 +22,9 @@ import { ArbiterClock } from './gateway/arbiter-clock.ts'
 import { tellRecovered } from './gateway/delivering.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { MODES } from './modes.ts'
-import { pause, within } from './gateway/patience.ts'
+import { pause, withTimeout } from './gateway/patience.ts'
 import { inboxRoutes, probedRoutes } from './gateway/world.ts'
-import type { World } from './gateway/world.ts'
+import type { Deps } from './gateway/world.ts'
 import { createAdmin } from './http/admin.ts'
 import type { Readiness } from './http/admin.ts'
 import { listen } from './http/listen.ts'
@@ -173,7 +173,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   if (stores.opened) await gateway.ids.look().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
   meter.guarded(countedRoutes(config))
   gateway.writes.noteLapsed(stores.lapsedAtStart)
-  tellRecovered(gateway.world, stores.recoveredAtStart)
+  tellRecovered(gateway.deps, stores.recoveredAtStart)
   const listener = createServer({
     gateway,
     passing,
@@ -193,7 +193,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   meter.holds('tunnels', listener.tunnels)
   meter.holds('passing', () => passing.size)
   meter.holds('bufferedBytes', () => gateway.limits.buffered.held)
-  meter.reaches(stores.records.name, () => stores.opened && stores.blocked === null && gateway.contact.standing())
+  meter.reaches(stores.records.name, () => stores.opened && stores.blocked === null && gateway.lapseGuard.standing())
   if (stores.wantsRedis) meter.reaches('redis', () => stores.locks.available())
   const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
   const registrar = registering(gateway, saysStanding)
@@ -243,7 +243,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   }
 }
 
-function settingsOf (config: Config, secrets: readonly Buffer[]): Pick<World, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'longestKeepMs' | 'copyTtlMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'> {
+function settingsOf (config: Config, secrets: readonly Buffer[]): Pick<Deps, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'longestKeepMs' | 'copyTtlMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'> {
   return {
     secrets,
     marksKeptMs: Math.max(0, ...config.routes.map(({ idempotency }) => idempotency?.drop == null || idempotency.drop.store.kind === 'database' ? 0 : idempotency.drop.windowMs)),
@@ -280,7 +280,7 @@ async function drain (config: Config, gateway: Gateway, { server, cut }: Guarded
     await gateway.idle(CUT_OFF_MS)
   }
   // Connections whose requests wait for an execution elsewhere stay open until they are answered; at the end they are told so.
-  if (!await within(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then(ended => ended === true)) gateway.releaseWaiters()
+  if (!await withTimeout(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then(ended => ended === true)) gateway.releaseWaiters()
   await Promise.race([closed, pause(SYSTEM_CLOCK, ANSWERS_MS)])
   cut()
 }
@@ -314,7 +314,7 @@ const ANSWERS_MS = 500
 
 function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch): Readiness {
   const degraded = []
-  if (!stores.opened || !gateway.contact.standing()) degraded.push(stores.records.name)
+  if (!stores.opened || !gateway.lapseGuard.standing()) degraded.push(stores.records.name)
   if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
   const phase = gateway.drain.draining ? 'draining' : stores.opened ? 'ready' : 'starting'

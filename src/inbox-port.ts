@@ -57,7 +57,8 @@ export interface MessageFilter {
 export interface MessageAudit { readonly who: string, readonly why: string }
 
 /**
- * The inbox: one durable row per message, in the arbiter's database. Times count on the store's own clock.
+ * The inbox: one durable row per message, in the arbiter's database. Times count on the store's own clock. What each call does to
+ * a message in each state is a table: core/inbox/transitions.ts.
  *
  * A driver guarantees: a resolved promise means that the commit is acknowledged, also of a message that is only seen. Of all that accept one id exactly one is told
  * 'accepted', until the message is swept. Of a group at most one message is delivered at a time, in the order in which the

@@ -6,7 +6,7 @@ import { Service } from './service.ts'
 const EVERY_MS = 1_000
 
 export function counting (gateway: Gateway): Service {
-  const { clock, log } = gateway.world
+  const { clock, log } = gateway.deps
   return new Service({
     name: 'counting',
     everyMs: EVERY_MS,

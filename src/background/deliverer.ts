@@ -51,7 +51,7 @@ export class Deliverer {
   #waking: Cancel | null = null
 
   constructor (gateway: Gateway) {
-    const { clock, log } = gateway.world
+    const { clock, log } = gateway.deps
     this.#gateway = gateway
     this.#leases = new WorkerLeases(gateway)
     this.#looks = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#look() })
@@ -79,7 +79,7 @@ export class Deliverer {
   }
 
   get #works (): boolean {
-    return !this.#gateway.drain.draining && this.#gateway.world.inboxes.size > 0
+    return !this.#gateway.drain.draining && this.#gateway.deps.inboxes.size > 0
   }
 
   #hear (): void {
@@ -95,10 +95,10 @@ export class Deliverer {
 
   /** After a whole lease of contact: an outage must not hand what the living have to whoever reaches the store first (E2b). */
   async #recover (): Promise<boolean> {
-    const { world } = this.#gateway
-    if (!this.#works || !this.#gateway.workersContact.mayLapse()) return false
-    const recovered = await world.inbox.recover(RECOVER_MAX)
-    tellRecovered(world, recovered)
+    const { deps } = this.#gateway
+    if (!this.#works || !this.#gateway.workerLapseGuard.mayLapse()) return false
+    const recovered = await deps.inbox.recover(RECOVER_MAX)
+    tellRecovered(deps, recovered)
     if (recovered.count === 0) return false
     this.#looks.soon()
     return recovered.count >= RECOVER_MAX
@@ -115,7 +115,7 @@ export class Deliverer {
     if (lease === null) return false
     let more = heard && this.#isFull()
     let filled = true
-    while (filled && this.#works && lease.believed(this.#gateway.world.clock)) {
+    while (filled && this.#works && lease.believed(this.#gateway.deps.clock)) {
       filled = await this.#take(lease, this.#orders())
       more ||= filled
     }
@@ -128,7 +128,7 @@ export class Deliverer {
   async #take (lease: WorkerLease, orders: readonly Order[]): Promise<boolean> {
     const room = this.#reserve(orders)
     if (room === null) return false
-    const { limits: { buffered }, world: { inbox } } = this.#gateway
+    const { limits: { buffered }, deps: { inbox } } = this.#gateway
     const taken: Delivery[] = []
     try {
       taken.push(...await inbox.take({ routes: orders.map(({ route, places }) => ({ route: route.name, places })), owner: lease.owner, room }))
@@ -147,7 +147,7 @@ export class Deliverer {
 
   /** Places that are free now. */
   #orders (): Order[] {
-    return Array.from(this.#gateway.world.inboxes.values(), route => ({ route, places: this.#roomOf(route).places })).filter(({ places }) => places > 0)
+    return Array.from(this.#gateway.deps.inboxes.values(), route => ({ route, places: this.#roomOf(route).places })).filter(({ places }) => places > 0)
   }
 
   /** What is taken is not known before: as much as it may be, or as the buffers have left. null: nothing can be taken. */
@@ -177,7 +177,7 @@ export class Deliverer {
 
   /** Some route has no place left, whatever it may have waiting. */
   #isFull (): boolean {
-    return Array.from(this.#gateway.world.inboxes.values()).some(route => this.#roomOf(route).places === 0)
+    return Array.from(this.#gateway.deps.inboxes.values()).some(route => this.#roomOf(route).places === 0)
   }
 
   // -------------------------------------------------------------- deliveries
@@ -201,7 +201,7 @@ export class Deliverer {
     } catch (error) {
       // Nobody has settled it: once this name lives no more it is another's.
       this.#leases.retire(lease)
-      this.#gateway.world.log.error({ record: delivery.token.id.toString('base64url'), route: route.name, error: error instanceof Error ? error.stack : String(error) }, 'a delivery failed within the gateway')
+      this.#gateway.deps.log.error({ record: delivery.token.id.toString('base64url'), route: route.name, error: error instanceof Error ? error.stack : String(error) }, 'a delivery failed within the gateway')
     } finally {
       buffered.release('requests', delivery.request.body.length)
       this.#leases.leave(lease)
@@ -217,36 +217,36 @@ export class Deliverer {
     // The next one of its group need not wait for the rest of a long answer.
     this.#looks.soon()
     // What is due later is found by the next look that asks.
-    if (againInMs !== null && againInMs < POLL_MS) this.#gateway.world.clock.after(againInMs, () => { this.#looks.soon() })
+    if (againInMs !== null && againInMs < POLL_MS) this.#gateway.deps.clock.after(againInMs, () => { this.#looks.soon() })
   }
 
   // -------------------------------------------------------------- waiting for work
 
   /** Until something is due, a pause or the rate allows more, somebody says so; or until the next poll. */
   async #sleep (): Promise<void> {
-    const rooms = Array.from(this.#gateway.world.inboxes.values()).map(route => ({ name: route.name, ...this.#roomOf(route) }))
+    const rooms = Array.from(this.#gateway.deps.inboxes.values()).map(route => ({ name: route.name, ...this.#roomOf(route) }))
     const free = rooms.filter(({ places }) => places > 0).map(({ name }) => name)
     if (free.length > 0 && this.#nowMs() >= this.#askedAtMs + POLL_MS) await this.#ask(free)
     const untilDueMs = this.#dueAtMs - this.#nowMs()
     const waits = [...rooms.flatMap(({ inMs }) => inMs ?? []), ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
     const next = Math.min(...waits, POLL_MS)
     this.#alarm?.()
-    this.#alarm = next < POLL_MS ? this.#gateway.world.clock.after(next, () => { this.#looks.soon() }) : null
+    this.#alarm = next < POLL_MS ? this.#gateway.deps.clock.after(next, () => { this.#looks.soon() }) : null
   }
 
   async #ask (routes: readonly string[]): Promise<void> {
     const askedAtMs = this.#nowMs()
-    const inMs = await this.#gateway.world.inbox.dueInMs(routes)
+    const inMs = await this.#gateway.deps.inbox.dueInMs(routes)
     this.#askedAtMs = askedAtMs
     this.#dueAtMs = inMs === null ? Infinity : askedAtMs + Math.max(inMs, ALARM_LEAST_MS)
   }
 
   #watch (): void {
-    this.#watching ??= this.#gateway.world.wakes.watch(() => { this.#looks.soon() })
+    this.#watching ??= this.#gateway.deps.wakes.watch(() => { this.#looks.soon() })
   }
 
   #wakeOthers (): void {
-    const { clock, wakes } = this.#gateway.world
+    const { clock, wakes } = this.#gateway.deps
     this.#waking ??= clock.after(this.#wokeAtMs + WAKE_EVERY_MS - this.#nowMs(), () => {
       this.#waking = null
       this.#wokeAtMs = this.#nowMs()
@@ -255,7 +255,7 @@ export class Deliverer {
   }
 
   #nowMs (): number {
-    return this.#gateway.world.clock.monotonicMs()
+    return this.#gateway.deps.clock.monotonicMs()
   }
 }
 

@@ -8,7 +8,7 @@ import { readClocks } from '../gateway/clock-reading.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
-  const { arbiterClock, generation, registration, ids, world: { clock, log, records, locks } } = gateway
+  const { arbiterClock, generation, registration, ids, deps: { clock, log, records, locks } } = gateway
   const sign = async (others: readonly Buffer[]): Promise<Sign> => {
     const asked = readClocks(clock)
     const signed = await arbiterClock.beat(records, others)

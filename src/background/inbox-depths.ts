@@ -1,7 +1,7 @@
 /** Asks the store how much is in the inboxes: for the bounds at the door, for the metrics, and for what nobody delivers. */
 import type { Gateway } from '../gateway/gateway.ts'
 import { everyDepth, strayDepths } from '../gateway/inbox-depths.ts'
-import type { World } from '../gateway/world.ts'
+import type { Deps } from '../gateway/world.ts'
 import { StoreUnavailable } from '../errors.ts'
 import { Service } from './service.ts'
 
@@ -10,7 +10,7 @@ const EVERY_MS = 1_000
 const SHARE_OF_TIME = 1 / 20
 
 export function inboxDepths (gateway: Gateway): Service {
-  const { clock, log } = gateway.world
+  const { clock, log } = gateway.deps
   const depths = new Depths(gateway)
   let restUntilMs = -Infinity
   const round = async (): Promise<boolean> => {
@@ -29,7 +29,7 @@ class Depths {
   /** The routes that the log has named, for as long as something waits for them. */
   #strays = new Set<string>()
   /** The configuration without an inbox for which nothing was found in the store. */
-  #idle: World['inboxes'] | null = null
+  #idle: Deps['inboxes'] | null = null
 
   constructor (gateway: Gateway) {
     this.#gateway = gateway
@@ -37,7 +37,7 @@ class Depths {
 
   /** A reload may bring the first inbox, or take the last one away: without any, the store is asked until there is nothing in it. */
   async ask (): Promise<void> {
-    const { depths, world: { inbox, inboxes, meter } } = this.#gateway
+    const { depths, deps: { inbox, inboxes, meter } } = this.#gateway
     if (this.#idle === inboxes) return
     depths.asking()
     const told = await inbox.depths().catch(unreached)
@@ -50,7 +50,7 @@ class Depths {
 
   #tellStrays (strays: ReturnType<typeof strayDepths>): void {
     for (const { route, waiting } of strays) {
-      if (!this.#strays.has(route)) this.#gateway.world.log.warn({ route, waiting }, 'messages wait for a route that is not in the configuration, or has no inbox there: nobody delivers them')
+      if (!this.#strays.has(route)) this.#gateway.deps.log.warn({ route, waiting }, 'messages wait for a route that is not in the configuration, or has no inbox there: nobody delivers them')
     }
     this.#strays = new Set(strays.map(({ route }) => route))
   }

@@ -18,7 +18,7 @@ const EVERY_LEAST_MS = 50
 const MARGIN_MS = 10_000
 
 export function reconciler (gateway: Gateway): Service {
-  const { clock, log } = gateway.world
+  const { clock, log } = gateway.deps
   const asking = new Map<string, number>()
   const service = new Service({
     name: 'reconciler',
@@ -26,7 +26,7 @@ export function reconciler (gateway: Gateway): Service {
     clock,
     log,
     round: async () => {
-      for (const route of gateway.world.probed.values()) await takeUp(gateway, route, asking, () => { service.soon() })
+      for (const route of gateway.deps.probed.values()) await takeUp(gateway, route, asking, () => { service.soon() })
       return false
     }
   })
@@ -36,7 +36,7 @@ export function reconciler (gateway: Gateway): Service {
 
 /** `asking`: how many questions of each route are under way. */
 async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string, number>, whenOver: () => void): Promise<void> {
-  const { records } = gateway.world
+  const { records } = gateway.deps
   const all = [...asking.values()].reduce((sum, count) => sum + count, 0)
   const mine = asking.get(route.name) ?? 0
   const limit = Math.min(ROUTE_MAX - mine, ALL_MAX - all)
@@ -47,7 +47,7 @@ async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string,
   const full = due.length === limit
   for (const each of due) {
     void probe(gateway, each).catch((error: unknown) => {
-      if (!gateway.drain.stopped) gateway.world.log.warn({ record: each.token.id.toString('base64url'), error: error instanceof Error ? error.message : String(error) }, 'asking about an unknown outcome failed; it will be asked again')
+      if (!gateway.drain.stopped) gateway.deps.log.warn({ record: each.token.id.toString('base64url'), error: error instanceof Error ? error.message : String(error) }, 'asking about an unknown outcome failed; it will be asked again')
     }).finally(() => {
       const left = (asking.get(route.name) ?? 1) - 1
       if (left === 0) asking.delete(route.name)
@@ -59,6 +59,6 @@ async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string,
 }
 
 function everyMs (gateway: Gateway): number {
-  const intervals = [...gateway.world.probed.values()].map(({ idempotency: { probe: { intervalMs, confirmAfterMs } } }) => Math.min(intervalMs, confirmAfterMs))
+  const intervals = [...gateway.deps.probed.values()].map(({ idempotency: { probe: { intervalMs, confirmAfterMs } } }) => Math.min(intervalMs, confirmAfterMs))
   return Math.max(EVERY_LEAST_MS, Math.min(EVERY_MS, ...intervals))
 }

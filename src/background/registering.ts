@@ -16,7 +16,7 @@ const TOLD_MAX = 1_000
 
 /** `says`: false where another process of the same gateway does. */
 export function registering (gateway: Gateway, says = true): Service {
-  const { clock, log } = gateway.world
+  const { clock, log } = gateway.deps
   let told = new Set<string>()
   return new Service({
     name: 'registering',
@@ -25,7 +25,7 @@ export function registering (gateway: Gateway, says = true): Service {
     log,
     round: async () => {
       await gateway.registration.look()
-      const { registry, meter } = gateway.world
+      const { registry, meter } = gateway.deps
       const differences = (await registry.differing(gateway.registration.gateway)).flatMap(other => differencesOf(gateway, other))
       meter.differing(countsOf(differences))
       const lines = new Map(differences.slice(0, TOLD_MAX).map(each => [JSON.stringify(each), each]))
@@ -55,7 +55,7 @@ function countsOf (differences: readonly Difference[]): Map<Differing, number> {
   return new Map((['route', ...ASPECTS] as const).map(aspect => [aspect, new Set(differences.filter(each => each.aspect === aspect).map(({ route }) => route)).size]))
 }
 
-function tell ({ world: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
+function tell ({ deps: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
   const fields = { route, aspect, here, there, other: instance }
   if (aspect === 'route') log.warn(fields, `gateway ${instance} guards route ${route}, and this gateway has none of that name: where it takes the same requests by another name, or passes them through, one key can be executed by both`)
   else if (divides(aspect, here, there)) log.warn(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree one key is looked for in two places, and can be executed by both`)

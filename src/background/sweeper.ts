@@ -14,20 +14,20 @@ const BATCH_MAX = 250
 const EVERY_MS = 5_000
 
 export function sweeper (gateway: Gateway): Service {
-  const { clock, log, longestLeaseMs } = gateway.world
+  const { clock, log, longestLeaseMs } = gateway.deps
   return new Service({ name: 'sweeper', everyMs: Math.min(EVERY_MS, longestLeaseMs / 2), clock, log, round: async () => sweep(gateway) })
 }
 
 async function sweep (gateway: Gateway): Promise<boolean> {
-  const { records, inbox, meter, log } = gateway.world
+  const { records, inbox, meter, log } = gateway.deps
   // What the arbiter's clock calls over is not, when it has stepped ahead.
   if (gateway.arbiterClock.aheadMs > 0) {
     meter.unresolved(await records.unresolved())
     return false
   }
   let lapsed = 0
-  if (gateway.contact.mayLapse()) {
-    const dead = await records.lapse({ ids: null, running: gateway.executions.owners(), limit: BATCH_MAX, still: () => gateway.contact.mayLapse() })
+  if (gateway.lapseGuard.mayLapse()) {
+    const dead = await records.lapse({ ids: null, running: gateway.executions.owners(), limit: BATCH_MAX, still: () => gateway.lapseGuard.mayLapse() })
     gateway.writes.noteLapsed(dead)
     lapsed = dead.length
   }
@@ -39,10 +39,10 @@ async function sweep (gateway: Gateway): Promise<boolean> {
     if (state === 'indeterminate') log.error({ count }, 'unresolved records reached the end of unknownRetention and were forgotten')
   }
   meter.unresolved(await records.unresolved())
-  const marks = await gateway.world.marks.sweep(BATCH_MAX)
+  const marks = await gateway.deps.marks.sweep(BATCH_MAX)
   if (marks > 0) meter.swept('mark', marks)
   const messages = await inbox.sweep(BATCH_MAX)
-  const counts = await gateway.world.counts.sweep(BATCH_MAX)
+  const counts = await gateway.deps.counts.sweep(BATCH_MAX)
   if (gateway.ids.inTransition) {
     await records.endEarlierScheme()
     await gateway.ids.look()

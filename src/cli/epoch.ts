@@ -45,7 +45,8 @@ async function runEpoch ([name = '', ...args]: readonly string[], terminal: Term
   if (name !== 'bump') return sayWhat(name, ['bump'])
   const options = readOptions(args, OPTIONS)
   const order = orderOf(options)
-  return tell(await bump(configFor(options, terminal.env), order), order, terminal)
+  const config = configFor(options, terminal.env)
+  return tell(await bump(config, order), order, config, terminal)
 }
 
 function orderOf (options: Options): EpochOrder {
@@ -61,7 +62,7 @@ async function bump ({ stores: { postgres }, dataDir }: Config, order: EpochOrde
   })
 }
 
-function tell (result: EpochResult, { dryRun }: EpochOrder, { out, err }: Terminal): number {
+function tell (result: EpochResult, { dryRun }: EpochOrder, { stores }: Config, { out, err }: Terminal): number {
   if (result.kind === 'live') {
     err(`onceway: refused, nothing changed. ${counted(result.leases, 'lease')} of claims or workers ${result.leases === 1 ? 'is' : 'are'} not over: stop every gateway that serves from this database; the lease of one that is gone ends in ${Math.max(1, Math.ceil(result.endInMs / 1000))} s at the latest. --force does it all the same.`)
     return 1
@@ -71,7 +72,7 @@ function tell (result: EpochResult, { dryRun }: EpochOrder, { out, err }: Termin
   out(`${counted(claimed + released, 'record')} ${dryRun ? 'would become' : claimed + released === 1 ? 'is now' : 'are now'} indeterminate: ${claimed} claimed and ${released} released when the backup was taken.`)
   if (held + again > 0) out(`Of ${counted(held + again, 'open message')}, ${held} ${dryRun ? 'would be' : 'are'} held, ${again} ${dryRun ? 'would be' : 'are'} delivered again, each with a number of its own.`)
   out('What it cannot know: keys that were first used after the backup have no record here, and a retry of one is executed. Your server can refuse it by Onceway-Key.')
-  out('Answers that Redis holds are kept: they are of executions that happened.')
+  if (stores.redis !== null) out(`Redis may hold answers from before. They ${dryRun ? 'would belong' : 'belong'} to an earlier generation and ${dryRun ? 'would not be' : 'are not'} replayed.`)
   if (!dryRun) return 0
   err('onceway: nothing was changed; add --yes to do it.')
   return 1

@@ -8,10 +8,10 @@ import { duration, shape } from './schema-words.ts'
 import { parseDuration } from './units.ts'
 
 export const Cors = Type.Object({
-  origins: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { minItems: 1, maxItems: 256, uniqueItems: true, description: 'Whose scripts may read them: `https://app.example`, with the port where it is not the usual one; or `*` alone, for all.' }),
-  credentials: Type.Boolean({ default: false, description: 'Whether they may be read of requests that carry cookies or other credentials of the browser\'s own. Not with `*`.' }),
+  origins: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { minItems: 1, maxItems: 256, uniqueItems: true, description: 'Origins whose scripts may read them: `https://app.example`, with the port unless it is the default. Or `*` alone, for all.' }),
+  credentials: Type.Boolean({ default: false, description: 'Whether scripts may read answers to requests with cookies or other credentials of the browser. Not with `*`.' }),
   maxAge: duration('10m', 'How long a browser remembers the answer to a preflight that the gateway itself answers.')
-}, { ...shape, description: 'What browsers may read of the gateway\'s own answers (problems, the inbox\'s 202, states of messages, issued keys) from pages of other origins. Absent: nothing is added, so that a proxy in front can do it. Upstreams answer for themselves. See docs/guides/browsers.md.' })
+}, { ...shape, description: 'Which pages of other origins may read the gateway\'s own answers: problems, the inbox\'s 202, message states, issued keys. Absent: no CORS headers are added, so a proxy in front can add them. Upstreams set their own. See docs/guides/browsers.md.' })
 
 export type CorsFile = Static<typeof Cors>
 

@@ -23,19 +23,19 @@ export interface ComparedFields {
  * selector that an upgraded client sends otherwise in its retry costs it a 422, and nothing is executed twice.
  */
 export const COMPARED_FIELDS: readonly ComparedFields[] = [
-  { part: 'method', why: 'Frameworks take it in the place of the method.', names: OVERRIDE_FIELDS },
-  { part: 'semantics', why: 'How the bytes are to be decoded.', names: ['content-encoding', 'content-transfer-encoding', 'grpc-encoding'] },
+  { part: 'method', why: 'Frameworks read it in place of the method.', names: OVERRIDE_FIELDS },
+  { part: 'semantics', why: 'How the bytes are decoded.', names: ['content-encoding', 'content-transfer-encoding', 'grpc-encoding'] },
   { part: 'semantics', why: 'Which part of a whole the bytes are, or how long the whole will be.', names: ['content-range', 'x-update-range', 'upload-offset', 'upload-length', 'upload-defer-length', 'upload-complete', 'upload-concat', 'x-goog-upload-command', 'x-goog-upload-offset'] },
-  { part: 'semantics', why: 'What the bytes are to be called, or kept as.', names: ['content-disposition', 'slug', 'link', 'upload-metadata'] },
-  { part: 'semantics', why: 'Which operation is asked for, where one target takes them all.', names: ['soapaction', 'x-amz-target', 'x-amz-invocation-type', 'ce-type', 'ce-source', 'ce-subject'] },
+  { part: 'semantics', why: 'The name under which the bytes are stored.', names: ['content-disposition', 'slug', 'link', 'upload-metadata'] },
+  { part: 'semantics', why: 'Which operation is meant, where one target serves several.', names: ['soapaction', 'x-amz-target', 'x-amz-invocation-type', 'ce-type', 'ce-source', 'ce-subject'] },
   { part: 'semantics', why: 'What is copied or moved, and where to; the body is empty.', names: ['destination', 'depth', 'overwrite', 'lock-token', 'x-amz-copy-source', 'x-amz-copy-source-range', 'x-ms-copy-source'] },
-  { part: 'semantics', why: 'The condition under which it is done.', names: ['if', 'if-match', 'if-none-match', 'if-unmodified-since'] },
-  { part: 'semantics', why: 'How it is done (`tx=rollback`, `resolution=merge-duplicates`); how the answer is to come is left out.', names: ['prefer'] },
-  { part: 'semantics', why: 'Whether it is only tried out.', names: ['dry-run', 'x-dry-run'] },
-  { part: 'semantics', why: 'Servers take it in the place of the target.', names: ['x-original-url', 'x-rewrite-url'] },
-  { part: 'semantics', why: 'Proxies that send on another target say what was asked for.', names: ['x-original-uri', 'x-forwarded-uri', 'x-forwarded-path', 'x-forwarded-prefix', 'x-replaced-path', 'x-envoy-original-path'] },
-  { part: 'semantics', why: 'For which account a caller acts who may act for several.', names: ['stripe-account', 'stripe-context', 'openai-organization', 'openai-project', 'xero-tenant-id', 'x-tenant-id', 'x-account-id', 'x-organization-id', 'impersonate-user'] },
-  { part: 'semantics', why: 'By which version of the API the bytes are read.', names: ['api-version', 'x-api-version', 'accept-version', 'stripe-version', 'square-version', 'notion-version', 'intercom-version', 'openai-version', 'openai-beta', 'anthropic-version', 'anthropic-beta', 'x-github-api-version', 'x-ms-version', 'odata-version', 'revision'] }
+  { part: 'semantics', why: 'The condition of the operation.', names: ['if', 'if-match', 'if-none-match', 'if-unmodified-since'] },
+  { part: 'semantics', why: 'How the operation is done (`tx=rollback`, `resolution=merge-duplicates`); preferences about the answer do not count.', names: ['prefer'] },
+  { part: 'semantics', why: 'Whether it is a dry run.', names: ['dry-run', 'x-dry-run'] },
+  { part: 'semantics', why: 'The target, where servers read it from a header.', names: ['x-original-url', 'x-rewrite-url'] },
+  { part: 'semantics', why: 'The target before a proxy rewrote it.', names: ['x-original-uri', 'x-forwarded-uri', 'x-forwarded-path', 'x-forwarded-prefix', 'x-replaced-path', 'x-envoy-original-path'] },
+  { part: 'semantics', why: 'The account, for callers with several.', names: ['stripe-account', 'stripe-context', 'openai-organization', 'openai-project', 'xero-tenant-id', 'x-tenant-id', 'x-account-id', 'x-organization-id', 'impersonate-user'] },
+  { part: 'semantics', why: 'The API version by which the bytes are read.', names: ['api-version', 'x-api-version', 'accept-version', 'stripe-version', 'square-version', 'notion-version', 'intercom-version', 'openai-version', 'openai-beta', 'anthropic-version', 'anthropic-beta', 'x-github-api-version', 'x-ms-version', 'odata-version', 'revision'] }
 ]
 
 /** What of a value is compared; a field of which nothing is left is not there. Others: the value as it came. */

@@ -19,8 +19,8 @@ export function problemPage (code: ProblemCode | null, form: 'html' | 'text'): P
 }
 
 function factsOf (code: ProblemCode): ReadonlyArray<readonly [what: string, text: string]> {
-  const { api, relay, when, unsent, retry } = PROBLEM_DOCS[code]
-  return [['When', when], ['Status', api === relay ? api : `${api}; on a route with profile relay: ${relay}`], ['Nothing was sent?', unsent], ['Retry with the same key?', retry]]
+  const { api, relay, when, sent, retry } = PROBLEM_DOCS[code]
+  return [['When', when], ['Status', api === relay ? api : `${api}; on a route with profile relay: ${relay}`], ['Was it sent?', sent], ['Retry with the same key?', retry]]
 }
 
 function pageOf (code: ProblemCode, form: 'html' | 'text'): string {

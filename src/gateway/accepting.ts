@@ -18,26 +18,26 @@ import { verifierOf } from '../core/signature.ts'
 import { errorText, StoreOverloaded, StoreUnavailable } from '../errors.ts'
 import type { AcceptResult, UpstreamResult } from '../ports.ts'
 import { compareMessage } from './comparison.ts'
-import type { Execution, Part, Visit } from './execution.ts'
+import type { Execution, Part, KeyedRequest } from './execution.ts'
 import { IdentityMoved } from './ids.ts'
 import { sizeOf } from './inbox-depths.ts'
 import { rejected } from './outcome.ts'
 import type { Outcome, Rejected } from './outcome.ts'
 import { INBOX_UNREACHED } from './modes.ts'
-import type { InboxMode, ModeParts, Taken } from './modes.ts'
+import type { InboxMode, ModeContext, Taken } from './modes.ts'
 import { accepted, asAccepted } from './outcomes.ts'
-import { OUT_OF_PATIENCE, within } from './patience.ts'
+import { TIMED_OUT, withTimeout } from './patience.ts'
 import { NONE_ACCEPTED, partOf, splitRequest } from './splitting.ts'
 
-export function inboxMode (gateway: ModeParts): InboxMode {
+export function inboxMode (context: ModeContext): InboxMode {
   return {
     split: splitRequest,
     partOf,
-    accept: async (visit, parts) => accept(gateway, visit, parts),
-    acceptClaimed: async (execution, maySend) => acceptClaimed(gateway, execution, maySend),
-    orderRefusal: visit => orderRefusal(visit),
-    fullRefusal: visit => isFull(gateway, visit) ? INBOX_FULL : null,
-    answerOf: async (visit, outcome) => answerOf(gateway, visit, outcome)
+    accept: async (keyed, parts) => accept(context, keyed, parts),
+    acceptClaimed: async (execution, maySend) => acceptClaimed(context, execution, maySend),
+    orderRefusal: keyed => orderRefusal(keyed),
+    fullRefusal: keyed => isFull(context, keyed) ? INBOX_FULL : null,
+    answerOf: async (keyed, outcome) => answerOf(context, keyed, outcome)
   }
 }
 
@@ -49,53 +49,53 @@ interface Made { readonly part: Part, readonly message: NewMessage }
  * All of `parts`, or none of them. null: it was executed, or is being so, while the route had another mode (or at a gateway where
  * it has): its record says what there is, and what is free is accepted under a claim.
  */
-async function accept (gateway: ModeParts, visit: Visit, parts: readonly Part[] = [visit]): Promise<Outcome | null> {
-  const refusal = orderRefusal(visit, parts)
+async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Promise<Outcome | null> {
+  const refusal = orderRefusal(keyed, parts)
   if (refusal !== null) return refusal
-  const made = parts.map(part => ({ part, message: messageOf(visit, part) }))
-  const startedAtMs = gateway.world.clock.monotonicMs()
+  const made = parts.map(part => ({ part, message: messageOf(keyed, part) }))
+  const startedAtMs = context.deps.clock.monotonicMs()
   try {
-    await gateway.recordCounts.hear(visit)
-    if (isFull(gateway, visit, parts)) return await acceptedBefore(gateway, visit, parts) ?? noRoom(visit, parts)
-    const beyond = gateway.recordCounts.beyond(visit, parts.length)
-    if (beyond !== null) return await acceptedBefore(gateway, visit, parts) ?? gateway.recordCounts.refused(beyond)
-    return await acceptAll(gateway, visit, made)
+    await context.recordCounts.hear(keyed)
+    if (isFull(context, keyed, parts)) return await acceptedBefore(context, keyed, parts) ?? noRoom(keyed, parts)
+    const beyond = context.recordCounts.beyond(keyed, parts.length)
+    if (beyond !== null) return await acceptedBefore(context, keyed, parts) ?? context.recordCounts.refused(beyond)
+    return await acceptAll(context, keyed, made)
   } catch (error) {
     if (error instanceof IdentityMoved) throw error
-    return failed(gateway, visit, error)
+    return failed(context, keyed, error)
   } finally {
-    visit.steps.claimMs = gateway.world.clock.monotonicMs() - startedAtMs
+    keyed.steps.claimMs = context.deps.clock.monotonicMs() - startedAtMs
   }
 }
 
 /** Who is full takes nothing new; what it has taken it has. null: something of it is new. */
-async function acceptedBefore (gateway: ModeParts, visit: Visit, parts: readonly Part[]): Promise<Outcome | null> {
-  const found = await Promise.all(parts.map(async part => gateway.world.inbox.look(part.id)))
+async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[]): Promise<Outcome | null> {
+  const found = await Promise.all(parts.map(async part => context.deps.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
     if (message === null) return null
-    const clash = clashOf(visit, parts[index] as Part, message)
+    const clash = clashOf(keyed, parts[index] as Part, message)
     if (clash !== null) return clash
   }
-  return accepted(visit, parts, false)
+  return accepted(keyed, parts, false)
 }
 
 /** Not any other of the gateway's limits: who looks for the cause looks at the consumer. */
 const INBOX_FULL = rejected('overloaded', 'The inbox of this route is full: more waits for its consumer than it may hold. Nothing was accepted; retry with the same key.')
 
 /** What is more than the inbox ever holds does not come in by being sent again. */
-function noRoom (visit: Visit, parts: readonly Part[]): Rejected {
-  const { depthMax, bytesMax } = inboxOf(visit)
+function noRoom (keyed: KeyedRequest, parts: readonly Part[]): Rejected {
+  const { depthMax, bytesMax } = inboxOf(keyed)
   const { messages, bytes } = sizeOf(parts)
   if (messages <= depthMax && bytes <= bytesMax) return INBOX_FULL
   const [holds, most] = messages > depthMax ? [`${messages} events`, `${depthMax} messages`] : [`${bytes} bytes of events`, `${bytesMax} bytes`]
   return rejected('request-too-large', `The request holds ${holds}, and the inbox of this route has room for ${most} when it is empty. Send fewer at once. Nothing was accepted.`)
 }
 
-async function acceptAll (gateway: ModeParts, visit: Visit, made: readonly Made[]): Promise<Outcome | null> {
+async function acceptAll (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<Outcome | null> {
   let isNew = false
   for (let open = made; open.length > 0;) {
-    const results = await write(gateway, visit, open)
-    if (results === OUT_OF_PATIENCE) return { kind: 'unavailable', inDoubt: true }
+    const results = await write(context, keyed, open)
+    if (results === TIMED_OUT) return { kind: 'unavailable', inDoubt: true }
     if (results.some(({ kind }) => kind === 'moved')) throw new IdentityMoved()
     const recorded = open.find((_, index) => results[index]?.kind === 'recorded')
     if (recorded !== undefined) return recorded.part.item === undefined ? null : executedBefore(recorded.part.item)
@@ -108,13 +108,13 @@ async function acceptAll (gateway: ModeParts, visit: Visit, made: readonly Made[
     }
     for (const [index, { part }] of open.entries()) {
       const result = results[index]
-      const clash = result?.kind === 'seen' ? clashOf(visit, part, result.message) : null
+      const clash = result?.kind === 'seen' ? clashOf(keyed, part, result.message) : null
       if (clash !== null) return clash
     }
     // With one of them under another fingerprint that is as good, none was written: the others once more, without it.
     open = open.filter(each => !foreign.includes(each))
   }
-  return accepted(visit, made.map(({ part }) => part), isNew)
+  return accepted(keyed, made.map(({ part }) => part), isNew)
 }
 
 /** Of several there is no one record that could answer. */
@@ -131,45 +131,45 @@ function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprin
 }
 
 /** The statement goes on behind whoever has stopped waiting for it, and the body is held until it ends. */
-async function write (gateway: ModeParts, visit: Visit, made: readonly Made[]): Promise<AcceptResult[] | typeof OUT_OF_PATIENCE> {
-  const { clock, claimWithinMs } = gateway.world
-  visit.holding.share()
-  const writing = written(gateway, visit, made).finally(() => { visit.holding.release() })
-  return within(clock, claimWithinMs, writing)
+async function write (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[] | typeof TIMED_OUT> {
+  const { clock, claimWithinMs } = context.deps
+  keyed.reservation.share()
+  const writing = written(context, keyed, made).finally(() => { keyed.reservation.release() })
+  return withTimeout(clock, claimWithinMs, writing)
 }
 
-async function written (gateway: ModeParts, visit: Visit, made: readonly Made[]): Promise<AcceptResult[]> {
-  const { depths, world: { inbox } } = gateway
+async function written (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[]> {
+  const { depths, deps: { inbox } } = context
   const [first] = made
   const size = sizeOf(made.map(({ part }) => part))
-  depths.enter(visit.route.name, size)
+  depths.enter(keyed.route.name, size)
   try {
     const results = made.length === 1 && first !== undefined ? [await inbox.accept(first.message)] : await inbox.acceptAll(made.map(({ message }) => message))
-    noteAccepted(gateway, visit, made, results)
+    noteAccepted(context, keyed, made, results)
     return results
   } finally {
-    depths.leave(visit.route.name, size)
+    depths.leave(keyed.route.name, size)
   }
 }
 
 const NOT_ACCEPTED: ReadonlySet<AcceptResult['kind'] | undefined> = new Set(['recorded', 'contended', 'moved'])
 
-function noteAccepted (gateway: ModeParts, visit: Visit, made: readonly Made[], results: readonly AcceptResult[]): void {
+function noteAccepted (context: ModeContext, keyed: KeyedRequest, made: readonly Made[], results: readonly AcceptResult[]): void {
   const none = made.some(({ message }, index) => NOT_ACCEPTED.has(results[index]?.kind) || isForeign(results[index], message.fingerprint))
   if (none) return
   const accepted = made.filter((_, index) => results[index]?.kind === 'accepted')
-  gateway.recordCounts.count(visit, accepted.length)
-  for (const { message } of accepted) note(gateway, visit, message)
+  context.recordCounts.count(keyed, accepted.length)
+  for (const { message } of accepted) note(context, keyed, message)
 }
 
-function note (gateway: ModeParts, visit: Visit, { request }: NewMessage): void {
-  gateway.depths.accepted(visit.route.name, request.body.length)
-  gateway.onMessage()
+function note (context: ModeContext, keyed: KeyedRequest, { request }: NewMessage): void {
+  context.depths.accepted(keyed.route.name, request.body.length)
+  context.onMessage()
 }
 
-function failed (gateway: ModeParts, visit: Visit, error: unknown): Outcome {
+function failed (context: ModeContext, keyed: KeyedRequest, error: unknown): Outcome {
   const inDoubt = mayHaveCome(error)
-  gateway.world.log.warn({ record: visit.name, route: visit.route.name, error: errorText(error), inDoubt }, 'a message was not accepted, or nobody knows')
+  context.deps.log.warn({ record: keyed.name, route: keyed.route.name, error: errorText(error), inDoubt }, 'a message was not accepted, or nobody knows')
   return error instanceof StoreOverloaded ? rejected('overloaded') : { kind: 'unavailable', inDoubt }
 }
 
@@ -187,14 +187,14 @@ const RETRY_LONGEST_MS = 2_000
  * With the claim won, the inbox is looked at, whichever way this request goes: a message may stand there though its record
  * has ended, lapsed or been released. null: it is sent. `maySend`: the lease is believed.
  */
-async function acceptClaimed (gateway: ModeParts, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken | null> {
-  const { visit } = execution
-  if (visit.deferred) return acceptInPlace(gateway, execution, maySend)
+async function acceptClaimed (context: ModeContext, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken | null> {
+  const { keyed } = execution
+  if (keyed.deferred) return acceptInPlace(context, execution, maySend)
   try {
-    const message = await gateway.world.inbox.look(visit.id)
-    return message === null ? null : taken(visit, { kind: 'seen', message })
+    const message = await context.deps.inbox.look(keyed.id)
+    return message === null ? null : taken(keyed, { kind: 'seen', message })
   } catch (error) {
-    return unreached(gateway, visit, error)
+    return unreached(context, keyed, error)
   }
 }
 
@@ -203,11 +203,11 @@ async function acceptClaimed (gateway: ModeParts, execution: Execution, maySend:
  * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox. When it has ended, the
  * store is asked once more: it takes nothing under a claim that is over, and the record is to say what the inbox says.
  */
-async function acceptInPlace (gateway: ModeParts, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
-  const { visit } = execution
-  const { clock, claimWithinMs, inbox } = gateway.world
-  const message = { ...messageOf(visit, visit), underClaim: { owner: execution.owner, attempt: execution.attempt } }
-  const cancelTimer = clock.after(claimWithinMs, () => { execution.ending.resolve({ kind: 'unavailable', inDoubt: true }) })
+async function acceptInPlace (context: ModeContext, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
+  const { keyed } = execution
+  const { clock, claimWithinMs, inbox } = context.deps
+  const message = { ...messageOf(keyed, keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
+  const cancelTimer = clock.after(claimWithinMs, () => { execution.result.resolve({ kind: 'unavailable', inDoubt: true }) })
   let inDoubt = false
   try {
     for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
@@ -217,29 +217,29 @@ async function acceptInPlace (gateway: ModeParts, execution: Execution, maySend:
         const result = await inbox.accept(message)
         // It came too late, whichever try of it: the claim has ended, and nothing that is under way can come in any more.
         if (result.kind === 'recorded') return { kind: 'unsent', code: 'LEASE' }
-        if (result.kind === 'accepted') note(gateway, visit, message)
-        return taken(visit, result)
+        if (result.kind === 'accepted') note(context, keyed, message)
+        return taken(keyed, result)
       } catch (error) {
         inDoubt ||= mayHaveCome(error)
-        if (!inDoubt) return unreached(gateway, visit, error)
+        if (!inDoubt) return unreached(context, keyed, error)
       }
-      execution.ending.resolve({ kind: 'unavailable', inDoubt: true })
-      if (!isLast) await gateway.drain.pause(pauseMs)
-      if (isLast || gateway.drain.stopped) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
+      execution.result.resolve({ kind: 'unavailable', inDoubt: true })
+      if (!isLast) await context.drain.pause(pauseMs)
+      if (isLast || context.drain.stopped) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
     }
   } finally {
     cancelTimer()
   }
 }
 
-function taken (visit: Visit, result: AcceptResult): Taken {
+function taken (keyed: KeyedRequest, result: AcceptResult): Taken {
   if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
   if (result.kind !== 'seen') throw new Error(`an acceptance under a claim that was told: ${result.kind}`)
-  return compareMessage(visit, visit, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
+  return compareMessage(keyed, keyed, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
 }
 
-function unreached (gateway: ModeParts, visit: Visit, error: unknown): UpstreamResult {
-  gateway.world.log.warn({ record: visit.name, route: visit.route.name, error: errorText(error) }, 'the inbox does not answer; nothing was sent')
+function unreached (context: ModeContext, keyed: KeyedRequest, error: unknown): UpstreamResult {
+  context.deps.log.warn({ record: keyed.name, route: keyed.route.name, error: errorText(error) }, 'the inbox does not answer; nothing was sent')
   return { kind: 'unsent', code: INBOX_UNREACHED }
 }
 
@@ -247,32 +247,32 @@ function unreached (gateway: ModeParts, visit: Visit, error: unknown): UpstreamR
  * What the record says, in the inbox's words. Where the record does not say that there is a message (its gateway died
  * between the message and the record's settle), the inbox is asked before anybody is told "in flight" or "not known".
  */
-async function answerOf (gateway: ModeParts, visit: Visit, outcome: Outcome): Promise<Outcome> {
+async function answerOf (context: ModeContext, keyed: KeyedRequest, outcome: Outcome): Promise<Outcome> {
   switch (outcome.kind) {
-    case 'accepted': return { ...outcome, preferred: visit.preferred }
+    case 'accepted': return { ...outcome, preferred: keyed.preferred }
     case 'executed':
-    case 'replayed': return asAccepted(visit, outcome)
+    case 'replayed': return asAccepted(keyed, outcome)
     case 'in-flight':
     case 'mismatch':
     case 'not-kept':
-    case 'unknown': return acceptedOr(gateway, visit, outcome)
+    case 'unknown': return acceptedOr(context, keyed, outcome)
     // No room for a new one: what is in the inbox has its 202, whether its record is there still or not.
-    case 'rejected': return visit.deferred && outcome.code === 'overloaded' ? acceptedOr(gateway, visit, outcome) : outcome
+    case 'rejected': return keyed.deferred && outcome.code === 'overloaded' ? acceptedOr(context, keyed, outcome) : outcome
     default: return outcome
   }
 }
 
-async function acceptedOr (gateway: ModeParts, visit: Visit, outcome: Outcome): Promise<Outcome> {
-  const message = await gateway.world.inbox.look(visit.id).catch(() => null)
-  return message !== null && compareMessage(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome
+async function acceptedOr (context: ModeContext, keyed: KeyedRequest, outcome: Outcome): Promise<Outcome> {
+  const message = await context.deps.inbox.look(keyed.id).catch(() => null)
+  return message !== null && compareMessage(keyed, keyed, message) === 'same' ? accepted(keyed, [keyed], false) : outcome
 }
 
 // ---------------------------------------------------------------- the message
 
 /** Before anything is written: in which order it stands. null: it may come in. */
-function orderRefusal (visit: Visit, parts: readonly Part[] = [visit]): Rejected | null {
+function orderRefusal (keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Rejected | null {
   for (const part of parts) {
-    const order = orderValue(visit, part)
+    const order = orderValue(keyed, part)
     if (order.kind !== 'unfit') continue
     const said = `The value by which messages of this route are ordered ${order.why}.`
     return rejected('bad-request', part.item === undefined ? `${said} Nothing was accepted.` : `Item ${part.item} of the batch: ${said} ${NONE_ACCEPTED}`)
@@ -280,24 +280,24 @@ function orderRefusal (visit: Visit, parts: readonly Part[] = [visit]): Rejected
   return null
 }
 
-function isFull (gateway: ModeParts, visit: Visit, parts: readonly Part[] = [visit]): boolean {
-  return gateway.depths.full(visit.route.name, inboxOf(visit), sizeOf(parts))
+function isFull (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): boolean {
+  return context.depths.full(keyed.route.name, inboxOf(keyed), sizeOf(parts))
 }
 
 /** Another request's message stands under this part's key. Of several, the one who sent them is told which. */
-function clashOf (visit: Visit, part: Part, message: MessageDetail): Outcome | null {
-  const judged = compareMessage(visit, part, message)
+function clashOf (keyed: KeyedRequest, part: Part, message: MessageDetail): Outcome | null {
+  const judged = compareMessage(keyed, part, message)
   if (judged === 'same') return null
   if (judged === 'unknown') return { kind: 'unknown', timedOut: false }
   return part.item === undefined ? { kind: 'mismatch' } : { kind: 'mismatch', detail: `Item ${part.item} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}` }
 }
 
 /** The request as its consumer gets it, made once: a later delivery is the same to the byte. */
-function messageOf (visit: Visit, part: Part): NewMessage {
-  const { route } = visit
+function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
+  const { route } = keyed
   const { unknown } = route.idempotency
-  const { onDead, deadRetentionMs } = inboxOf(visit)
-  const order = orderValue(visit, part)
+  const { onDead, deadRetentionMs } = inboxOf(keyed)
+  const order = orderValue(keyed, part)
   const { method, target, body } = part.asked
   return {
     id: part.id,
@@ -311,7 +311,7 @@ function messageOf (visit: Visit, part: Part): NewMessage {
     request: {
       method,
       target,
-      headers: fieldsOf(visit, part),
+      headers: fieldsOf(keyed, part),
       body
     },
     about: part.about()
@@ -319,7 +319,7 @@ function messageOf (visit: Visit, part: Part): NewMessage {
 }
 
 /** The upstream's own are added to each delivery, as they are by then: no credential of ours is stored, and none of a sender's in its place. */
-function fieldsOf ({ route: { upstream, idempotency }, requestId, forwarded, preferred }: Visit, { rawHeaders, asked: { body } }: Part): string[] {
+function fieldsOf ({ route: { upstream, idempotency }, requestId, forwarded, preferred }: KeyedRequest, { rawHeaders, asked: { body } }: Part): string[] {
   const fields = guardedRequestHeaders(preferred ? withoutAsync(rawHeaders) : rawHeaders, {
     record: null,
     verified: verifierOf(idempotency),
@@ -336,16 +336,16 @@ function fieldsOf ({ route: { upstream, idempotency }, requestId, forwarded, pre
 }
 
 /** Of a message without it there is none before and none behind. One that nobody can read may have it, and must not go ahead of others for that. */
-function orderValue (visit: Visit, { asked: { body } }: Part): Value {
-  const { order } = inboxOf(visit)
+function orderValue (keyed: KeyedRequest, { asked: { body } }: Part): Value {
+  const { order } = inboxOf(keyed)
   if (order === null) return { kind: 'none' }
-  if (order.kind === 'header') return headerText(order.name, visit.rawHeaders)
+  if (order.kind === 'header') return headerText(order.name, keyed.rawHeaders)
   const found = lookInto(body, [order.pointer])
   if ('kind' in found) return { kind: 'unfit', why: `cannot be looked for: the body ${found.why}` }
   return bodyValue(new Map(found.map(each => [order.pointer, each])), order.pointer)
 }
 
-function inboxOf ({ route }: Visit): InboxPolicy {
+function inboxOf ({ route }: KeyedRequest): InboxPolicy {
   const { inbox } = route.idempotency
   if (inbox === null) throw new Error(`route ${route.name} has no inbox`)
   return inbox

@@ -16,11 +16,11 @@ import { renderQuestion } from '../core/probe.ts'
 import { ABOUT_TEXT_MAX } from '../core/record.ts'
 import { authorised } from './authorising.ts'
 import { callerScope } from './caller.ts'
-import type { CallerParts } from './caller.ts'
+import type { CallerContext } from './caller.ts'
 import type { Drain } from './drain.ts'
-import type { Part, Visit } from './execution.ts'
+import type { Part, KeyedRequest } from './execution.ts'
 import { keyRefusal, takesKeyless } from './head-key.ts'
-import { Holding } from './holding.ts'
+import { BodyReservation } from './holding.ts'
 import { keyHashOf } from './ids.ts'
 import type { Identified, ScopeUnder } from './ids.ts'
 import type { Limits } from './limits.ts'
@@ -34,7 +34,7 @@ import type { Outcome } from './outcome.ts'
 import { bodyRefusal } from './request.ts'
 import type { BodyResult, GuardedRequest } from './request.ts'
 
-export interface AdmitParts extends CallerParts {
+export interface AdmitContext extends CallerContext {
   readonly drain: Drain
   readonly limits: Limits
   readonly inbox: InboxMode
@@ -44,8 +44,8 @@ export interface AdmitParts extends CallerParts {
 
 /** `parts`: of a request that holds several events, which are one message each. */
 export interface Admitted {
-  readonly kind: 'visit'
-  readonly visit: Visit
+  readonly kind: 'keyed'
+  readonly keyed: KeyedRequest
   readonly parts: readonly Part[] | null
   /** The same request, identified anew; null: that cannot be done now. @throws as the store does */
   readonly again: () => Promise<Omit<Admitted, 'kind' | 'again'> | null>
@@ -56,102 +56,102 @@ export type Admission = Admitted | { readonly kind: 'refused' | 'passed', readon
 /** A key, or that there is none in the head. */
 type Sought = Exclude<GuardedRequest['key'], { kind: 'refused' }>
 
-export async function admit (gateway: AdmitParts, request: GuardedRequest, key: Sought): Promise<Admission> {
+export async function admit (context: AdmitContext, request: GuardedRequest, key: Sought): Promise<Admission> {
   const { route } = request
-  if (gateway.drain.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
-  const scope = await callerScope(gateway, request, route.idempotency, route.name, route.upstream.host)
+  if (context.drain.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
+  const scope = await callerScope(context, request, route.idempotency, route.name, route.upstream.host)
   if (scope.kind === 'refused') return scope
-  if (gateway.ids.blocked !== null) return refused({ kind: 'unavailable' })
-  const foreign = key.kind === 'keyless' ? null : notIssued(gateway, request, key, scope)
+  if (context.ids.blocked !== null) return refused({ kind: 'unavailable' })
+  const foreign = key.kind === 'keyless' ? null : notIssued(context, request, key, scope)
   if (foreign !== null) return refused(foreign)
-  const leave = gateway.limits.takeCallerPlace(scope.caller)
+  const leave = context.limits.takeCallerSlot(scope.caller)
   if (leave === null) return refused(rejected('too-many-in-flight'))
   const holder = holderOf(scope.caller, request.peer)
   request.steps.holder = holder
-  const room = new BodyRoom(gateway.limits, holder, request.route.idempotency.keep.requestBytesMax)
+  const room = new BodyRoom(context.limits, holder, request.route.idempotency.keep.requestBytesMax)
   let admission: Admission | null = null
   try {
-    admission = await admitCaller(gateway, request, key, { scopeUnder: rules => scope.under(rules)?.scope ?? null, room, leave })
+    admission = await admitCaller(context, request, key, { scopeUnder: rules => scope.under(rules)?.scope ?? null, room, leave })
     return admission
   } finally {
     // Whoever goes on gives its place back with its body (holding.ts).
-    if (admission?.kind !== 'visit') {
+    if (admission?.kind !== 'keyed') {
       room.release()
       leave()
     }
   }
 }
 
-async function admitCaller (gateway: AdmitParts, request: GuardedRequest, key: Sought, whose: Whose): Promise<Admission> {
+async function admitCaller (context: AdmitContext, request: GuardedRequest, key: Sought, whose: Whose): Promise<Admission> {
   const { route, steps } = request
-  const startedAt = gateway.world.clock.monotonicMs()
+  const startedAt = context.deps.clock.monotonicMs()
   const read = await request.readBody(route.idempotency.keep.requestBytesMax, whose.room)
   if (read.kind !== 'body') return refused(bodyRefusal(read.kind, whose.room))
-  const arrivedAtMs = gateway.world.clock.monotonicMs()
+  const arrivedAtMs = context.deps.clock.monotonicMs()
   steps.bodyMs = arrivedAtMs - startedAt
   steps.requestBytes = read.body.length
-  const split = key.kind === 'body' ? gateway.inbox.split(request, read.body, gateway.world.clock.wallMs, gateway.ids.rules) : ONE
+  const split = key.kind === 'body' ? context.inbox.split(request, read.body, context.deps.clock.wallMs, context.ids.rules) : ONE
   if (split.kind === 'refused') return refused(split.outcome)
-  if (split.kind === 'several') return (await unauthorised(gateway, request, read)) ?? severalOf(gateway, request, split.messages, { ...whose, read, arrivedAtMs })
-  const sought = key.kind === 'body' ? findKey(route.idempotency.key, { rawHeaders: request.rawHeaders, target: request.target, match: route.match, nowMs: gateway.world.clock.wallMs }, read.body) : key
+  if (split.kind === 'several') return (await unauthorised(context, request, read)) ?? severalOf(context, request, split.messages, { ...whose, read, arrivedAtMs })
+  const sought = key.kind === 'body' ? findKey(route.idempotency.key, { rawHeaders: request.rawHeaders, target: request.target, match: route.match, nowMs: context.deps.clock.wallMs }, read.body) : key
   const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency, request.rawHeaders))
-  const found = keyless ? keyOfOnce(gateway, route.name) : sought
-  if (found.kind === 'passes') return passed(gateway, request, found, { ...whose, body: read.body })
+  const found = keyless ? keyOfOnce(context, route.name) : sought
+  if (found.kind === 'passes') return passed(context, request, found, { ...whose, body: read.body })
   if (found.kind !== 'key') return refused(refusalOfKey(route.idempotency.key.sources, found, read.body))
-  const refusal = await unauthorised(gateway, request, read)
+  const refusal = await unauthorised(context, request, read)
   if (refusal !== null) return refusal
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
-  return admitted(gateway, request, { ...whose, found, read, arrivedAtMs }, null)
+  return admitted(context, request, { ...whose, found, read, arrivedAtMs }, null)
 }
 
 /** Sure of its identity as far as this process has heard; the store knows better. */
-function admitted (gateway: AdmitParts, request: GuardedRequest, read: Read, messages: readonly SplitMessage[] | null): Admission {
+function admitted (context: AdmitContext, request: GuardedRequest, read: Read, messages: readonly SplitMessage[] | null): Admission {
   const { route } = request
-  const holding = new Holding(read.room, read.leave)
+  const reservation = new BodyReservation(read.room, read.leave)
   const { scopeUnder } = read
-  const { knows } = gateway
-  const visit = (identified: Identified): Visit => visitOf(gateway, request, read, identified, holding)
-  const first = gateway.ids.identify(route, scopeUnder, read.found.key, knows)
+  const { knows } = context
+  const keyed = (identified: Identified): KeyedRequest => keyedRequestOf(context, request, read, identified, reservation)
+  const first = context.ids.identify(route, scopeUnder, read.found.key, knows)
   if (first === null) return refused({ kind: 'unavailable' })
-  const made = visit(first)
+  const made = keyed(first)
   return {
-    kind: 'visit',
-    visit: made,
-    parts: messages?.map(message => gateway.inbox.partOf(made, message, gateway.ids.identify(route, scopeUnder, message.key, knows) ?? first)) ?? null,
+    kind: 'keyed',
+    keyed: made,
+    parts: messages?.map(message => context.inbox.partOf(made, message, context.ids.identify(route, scopeUnder, message.key, knows) ?? first)) ?? null,
     again: async () => {
-      await gateway.ids.look()
-      const identified = await gateway.ids.identifyAnew(route, scopeUnder, read.found.key)
+      await context.ids.look()
+      const identified = await context.ids.identifyAnew(route, scopeUnder, read.found.key)
       if (identified === null) return null
-      const anew = visit(identified)
-      const parts = messages === null ? null : await Promise.all(messages.map(async message => gateway.inbox.partOf(anew, message, await gateway.ids.identifyAnew(route, scopeUnder, message.key) ?? identified)))
-      return { visit: anew, parts }
+      const anew = keyed(identified)
+      const parts = messages === null ? null : await Promise.all(messages.map(async message => context.inbox.partOf(anew, message, await context.ids.identifyAnew(route, scopeUnder, message.key) ?? identified)))
+      return { keyed: anew, parts }
     }
   }
 }
 
 /** null: it goes on. */
-async function unauthorised (gateway: AdmitParts, request: GuardedRequest, { body }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission | null> {
-  const refusal = await authorised(gateway, request, body)
+async function unauthorised (context: AdmitContext, request: GuardedRequest, { body }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission | null> {
+  const refusal = await authorised(context, request, body)
   return refusal === null ? null : refused(refusal)
 }
 
 /** Named after its first event; its body is held once as it came, and once more in parts. */
-function severalOf (gateway: AdmitParts, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], read: Omit<Read, 'found'>): Admission {
+function severalOf (context: AdmitContext, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], read: Omit<Read, 'found'>): Admission {
   const [{ key, source }] = messages
   if (!read.room.take(read.read.body.length)) return refused(read.room.refused())
   const found = { kind: 'key', key, ...(source !== null && { source }) } as const
-  return admitted(gateway, request, { ...read, found }, messages)
+  return admitted(context, request, { ...read, found }, messages)
 }
 
-function keyOfOnce (gateway: AdmitParts, route: string): Extract<FoundKey, { kind: 'key' }> {
-  gateway.world.meter.keyless(route)
-  return { kind: 'key', key: `keyless:${gateway.world.random.bytes(KEY_RANDOM_BYTES).toString('base64url')}` }
+function keyOfOnce (context: AdmitContext, route: string): Extract<FoundKey, { kind: 'key' }> {
+  context.deps.meter.keyless(route)
+  return { kind: 'key', key: `keyless:${context.deps.random.bytes(KEY_RANDOM_BYTES).toString('base64url')}` }
 }
 
-async function passed (gateway: AdmitParts, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, room }: { readonly body: Buffer, readonly room: BodyRoom }): Promise<Admission> {
-  gateway.world.meter.passed(request.route.name, preset, why)
+async function passed (context: AdmitContext, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, room }: { readonly body: Buffer, readonly room: BodyRoom }): Promise<Admission> {
+  context.deps.meter.passed(request.route.name, preset, why)
   request.steps.keyFrom = preset
-  return { kind: 'passed', outcome: await passOn(gateway, request, body, room.holder) }
+  return { kind: 'passed', outcome: await passOn(context, request, body, room.holder) }
 }
 
 /** What was asked of the body, and is not there: the one who asked has to say what he means. */
@@ -180,7 +180,7 @@ interface Read extends Whose {
   readonly arrivedAtMs: number
 }
 
-function visitOf (gateway: AdmitParts, request: GuardedRequest, { found: { key, source }, read: { body }, arrivedAtMs }: Read, identified: Identified, holding: Holding): Visit {
+function keyedRequestOf (context: AdmitContext, request: GuardedRequest, { found: { key, source }, read: { body }, arrivedAtMs }: Read, identified: Identified, reservation: BodyReservation): KeyedRequest {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
   const asked: Asked = { method: request.method, target: request.target, rawHeaders, body }
@@ -213,7 +213,7 @@ function visitOf (gateway: AdmitParts, request: GuardedRequest, { found: { key, 
       method: request.method,
       path: pathOf(request.target),
       requestId: request.requestId,
-      instance: gateway.world.instance,
+      instance: context.deps.instance,
       keyHash: keyHashOf(identified),
       keyText: policy.key.store === 'text' ? key : null
     }),
@@ -225,7 +225,7 @@ function visitOf (gateway: AdmitParts, request: GuardedRequest, { found: { key, 
     gone: request.gone,
     informed: request.informed,
     steps,
-    holding
+    reservation
   }
 }
 

@@ -8,16 +8,16 @@ import { prefersAsync } from '../core/prefer.ts'
 import type { RawHeaders } from '../core/record.ts'
 import { verifierOf, verifySignature } from '../core/signature.ts'
 import type { GuardedRequest } from './request.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
 /** null: he may. Never rejects, since the body is held meanwhile: who cannot be asked is a refusal as well. */
-export async function authorised (gateway: { readonly world: World }, { route, rawHeaders }: GuardedRequest, body: Buffer): Promise<Rejected | null> {
+export async function authorised (context: { readonly deps: Deps }, { route, rawHeaders }: GuardedRequest, body: Buffer): Promise<Rejected | null> {
   const verify = verifierOf(route.idempotency)
   if (verify === null) return null
-  const verified = verifySignature(verify, rawHeaders, body, gateway.world.clock.wallMs())
-  gateway.world.meter.signature(route.name, verified.kind === 'good' ? verified.secret : verified.why)
+  const verified = verifySignature(verify, rawHeaders, body, context.deps.clock.wallMs())
+  context.deps.meter.signature(route.name, verified.kind === 'good' ? verified.secret : verified.why)
   return verified.kind === 'good' ? null : rejected('signature-invalid', `${verified.detail} ${nothingDone(route.idempotency, rawHeaders)}`)
 }
 

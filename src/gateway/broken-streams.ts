@@ -10,58 +10,58 @@ import type { StreamedResult } from '../ports.ts'
 import type { Execution } from './execution.ts'
 import type { Drain } from './drain.ts'
 import { noteIndeterminate, RETRY_FIRST_MS, RETRY_LONGEST_MS } from './indeterminate.ts'
-import type { Told } from './indeterminate.ts'
-import type { RecentAnswers } from './recent.ts'
-import type { World } from './world.ts'
+import type { UnknownOutcome } from './indeterminate.ts'
+import type { ReplayCache } from './recent.ts'
+import type { Deps } from './world.ts'
 
-export interface BrokenStreamParts {
-  readonly world: World
+export interface BrokenStreamContext {
+  readonly deps: Deps
   readonly drain: Drain
-  readonly recent: RecentAnswers
+  readonly replayCache: ReplayCache
   readonly background: (work: Promise<void>) => void
   /** There is a new probe to send; the reconciler listens. */
   readonly onQuestion: () => void
 }
 
-interface Tombstone { readonly told: Told, readonly id: Buffer, readonly correction: Settlement }
+interface Tombstone { readonly told: UnknownOutcome, readonly id: Buffer, readonly correction: Settlement }
 
 /** Once the tombstone is acknowledged. A stream may last for hours, and a drain does not wait for it. */
-export function watchStream (gateway: BrokenStreamParts, execution: Execution, { status, over }: StreamedResult): void {
-  const { visit: { id, name, route, requestId }, attempt, question, token } = execution
+export function watchStream (context: BrokenStreamContext, execution: Execution, { status, over }: StreamedResult): void {
+  const { keyed: { id, name, route, requestId }, attempt, question, token } = execution
   // Nothing more of the execution is held meanwhile: its request may be large.
-  watch(gateway, over, status, { told: { visit: { name, route, requestId }, attempt, question }, id, correction: { token, outcome: 'indeterminate', keepMs: route.idempotency.unknownRetentionMs, status, headers: null, body: null, reason: null, question } })
+  watch(context, over, status, { told: { keyed: { name, route, requestId }, attempt, question }, id, correction: { token, outcome: 'indeterminate', keepMs: route.idempotency.unknownRetentionMs, status, headers: null, body: null, reason: null, question } })
 }
 
-function watch (gateway: BrokenStreamParts, over: Promise<string | null>, status: number, tombstone: Tombstone): void {
+function watch (context: BrokenStreamContext, over: Promise<string | null>, status: number, tombstone: Tombstone): void {
   void over.then(code => {
     // A process that ends breaks its streams off itself.
-    if (code !== null && !gateway.drain.stopped) gateway.background(takeBack(gateway, tombstone, { stage: 'during', code }, status))
+    if (code !== null && !context.drain.stopped) context.background(takeBack(context, tombstone, { stage: 'during', code }, status))
   })
 }
 
-async function takeBack (gateway: BrokenStreamParts, { told, id, correction }: Tombstone, reason: UnknownReason, status: number): Promise<void> {
-  noteIndeterminate(gateway, told, reason, status)
+async function takeBack (context: BrokenStreamContext, { told, id, correction }: Tombstone, reason: UnknownReason, status: number): Promise<void> {
+  noteIndeterminate(context, told, reason, status)
   // Nobody is shown the tombstone from memory while the correction is written.
-  await forget(gateway, id, told)
-  if (!await write(gateway, told, { ...correction, reason })) return
-  await forget(gateway, id, told)
-  if (told.question !== null) gateway.onQuestion()
-  gateway.world.locks.wake(id)
+  await forget(context, id, told)
+  if (!await write(context, told, { ...correction, reason })) return
+  await forget(context, id, told)
+  if (told.question !== null) context.onQuestion()
+  context.deps.locks.wake(id)
   // A look from before the correction may still come out with the tombstone that it saw, for as long as a claim may take.
-  await gateway.drain.pause(gateway.world.claimWithinMs)
-  await forget(gateway, id, told)
+  await context.drain.pause(context.deps.claimWithinMs)
+  await forget(context, id, told)
 }
 
 /** Whatever stands in Redis: if it is a lock by now, the row decides. */
-async function forget (gateway: BrokenStreamParts, id: Buffer, { visit }: Told): Promise<void> {
-  gateway.recent.forget(visit.name)
-  await gateway.world.locks.forget(id)
+async function forget (context: BrokenStreamContext, id: Buffer, { keyed }: UnknownOutcome): Promise<void> {
+  context.replayCache.forget(keyed.name)
+  await context.deps.locks.forget(id)
 }
 
 /** true: the record says so now. Goes on for as long as the process lives. */
-async function write (gateway: BrokenStreamParts, { visit: { name, route } }: Told, correction: Settlement): Promise<boolean> {
-  const { records, meter, log } = gateway.world
-  for (let pauseMs = RETRY_FIRST_MS; !gateway.drain.stopped; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
+async function write (context: BrokenStreamContext, { keyed: { name, route } }: UnknownOutcome, correction: Settlement): Promise<boolean> {
+  const { records, meter, log } = context.deps
+  for (let pauseMs = RETRY_FIRST_MS; !context.drain.stopped; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
     try {
       const result = await records.settle(correction)
       if (result.kind === 'settled') return true
@@ -73,7 +73,7 @@ async function write (gateway: BrokenStreamParts, { visit: { name, route } }: To
     } catch (error) {
       meter.settleRetried(route.name)
       log.warn({ record: name, route: route.name, outcome: correction.outcome, error: errorText(error) }, 'an answer broke off, and its record still calls it executed; trying again')
-      await gateway.drain.pause(pauseMs)
+      await context.drain.pause(pauseMs)
     }
   }
   return false

@@ -2,7 +2,7 @@
  * How many requests each caller has under way in this process, and the bound on it (`limits.inFlightPerScope`). A caller is
  * a scope's text, whatever the route; who has nothing under way has no entry.
  */
-export class CallerPlaces {
+export class CallerSlots {
   readonly #taken = new Map<string, number>()
 
   /** Callers with something under way. */

@@ -15,13 +15,13 @@ import type { ClaimsResult } from '../ports.ts'
 import type { Ids } from './ids.ts'
 import type { KnownScopes } from './known-scopes.ts'
 import type { Notices } from './notices.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 import { decidingOf } from './known-scopes.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
-export interface CallerParts {
-  readonly world: World
+export interface CallerContext {
+  readonly deps: Deps
   readonly ids: Ids
   readonly notices: Notices
   readonly knownScopes: KnownScopes
@@ -46,21 +46,21 @@ export type CallerScope =
   | { readonly kind: 'refused', readonly outcome: Rejected } & UnderRules
 
 /** `place`: for the log. `host`: of the upstream; what it is told of the host decides whether that is part of the record. */
-export async function callerScope (gateway: CallerParts, request: CallerRequest, whose: WhoseKey, place: string, host: UpstreamPolicy['host'] = 'upstream'): Promise<CallerScope> {
-  const { rules } = gateway.ids
+export async function callerScope (context: CallerContext, request: CallerRequest, whose: WhoseKey, place: string, host: UpstreamPolicy['host'] = 'upstream'): Promise<CallerScope> {
+  const { rules } = context.ids
   const { connection } = request
   const deciding = connection === undefined ? null : decidingOf(request.rawHeaders, whose.scope, { rules, trusted: request.forwarded.trusted, signing: signing(whose) })
-  const known = deciding === null || connection === undefined ? null : gateway.knownScopes.find(connection, deciding)
+  const known = deciding === null || connection === undefined ? null : context.knownScopes.find(connection, deciding)
   if (known !== null) return answer({ kind: 'scope', scope: known }, { rules, request, whose, claims: null, host })
-  const token = needsToken(whose) ? await verified(gateway, request, whose) : null
+  const token = needsToken(whose) ? await verified(context, request, whose) : null
   if (token?.kind === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable'), under: nobody }
   if (token?.kind === 'invalid') return { kind: 'refused', outcome: badToken(token.fault), under: nobody }
   const claims = token?.claims ?? null
   const found = scopeOf(request, whose.scope, claims, optionsOf(whose, rules, deciding?.shown))
   if (found.kind === 'scope') {
-    if (isOfNobody(found.scope, whose)) sayUncounted(gateway, request, whose, place)
-    if (found.warning !== undefined) gateway.world.log.debug({ route: place }, found.warning)
-    else if (deciding !== null && connection !== undefined) gateway.knownScopes.keep(connection, deciding, found.scope)
+    if (isOfNobody(found.scope, whose)) sayUncounted(context, request, whose, place)
+    if (found.warning !== undefined) context.deps.log.debug({ route: place }, found.warning)
+    else if (deciding !== null && connection !== undefined) context.knownScopes.keep(connection, deciding, found.scope)
   }
   return answer(found, { rules, request, whose, claims, host })
 }
@@ -70,10 +70,10 @@ function isOfNobody (scope: string, { scope: policy }: WhoseKey): boolean {
 }
 
 /** Two callers that only this field tells apart share their keys. */
-function sayUncounted (gateway: CallerParts, request: CallerRequest, whose: WhoseKey, route: string): void {
-  const field = firstUncounted(request.rawHeaders, gateway.ids.rules, whose.key?.sources.flatMap(headersRead) ?? [])
+function sayUncounted (context: CallerContext, request: CallerRequest, whose: WhoseKey, route: string): void {
+  const field = firstUncounted(request.rawHeaders, context.ids.rules, whose.key?.sources.flatMap(headersRead) ?? [])
   if (field === null) return
-  gateway.notices.warn('uncounted-field', route, field.toLowerCase(), { field, configure: `scope: [public, "header?:${field}"]` }, 'a caller without a credential shares its keys with all others, and this field, which may name it, does not count: configure the scope of this route if it tells callers apart')
+  context.notices.warn('uncounted-field', route, field.toLowerCase(), { field, configure: `scope: [public, "header?:${field}"]` }, 'a caller without a credential shares its keys with all others, and this field, which may name it, does not count: configure the scope of this route if it tells callers apart')
 }
 
 interface Asked { readonly rules: Rules, readonly request: CallerRequest, readonly whose: WhoseKey, readonly claims: Claims, readonly host: UpstreamPolicy['host'] }
@@ -114,9 +114,9 @@ function needsToken ({ scope }: WhoseKey): boolean {
 }
 
 /** null: there is none, which is for the scope to say: another part of it may be what is missing. */
-async function verified (gateway: CallerParts, { rawHeaders }: CallerRequest, { jwt }: WhoseKey): Promise<ClaimsResult | null> {
+async function verified (context: CallerContext, { rawHeaders }: CallerRequest, { jwt }: WhoseKey): Promise<ClaimsResult | null> {
   const token = bearerToken(rawHeaders)
-  return token === null || jwt === null ? null : gateway.world.tokens.verify(jwt, token)
+  return token === null || jwt === null ? null : context.deps.tokens.verify(jwt, token)
 }
 
 /** Not "there is none": a client that is told so does not think of renewing the one that it has sent. */

@@ -1,6 +1,6 @@
 /**
  * Claiming: protocol §5, Redis first, then the arbiter, whose word stands. Sends nothing and settles nothing but an
- * unsettled copy; says in a Verdict what the execution may do.
+ * unsettled copy; says in a ClaimDecision what the execution may do.
  */
 import { decodeHeaders } from '../core/codec.ts'
 import { sameRequest } from '../core/fingerprint.ts'
@@ -11,25 +11,25 @@ import type { Answer, Fingerprint, Row, Seen, Token } from '../core/record.ts'
 import { errorText, StoreUnavailable } from '../errors.ts'
 import type { ClaimResult, Copy, Lock, LockResult, TakeResult, UnsettledCopy } from '../ports.ts'
 import { isBelieved, pastOutdated } from './copies.ts'
-import type { Execution, Verdict, Visit } from './execution.ts'
+import type { Execution, ClaimDecision, KeyedRequest } from './execution.ts'
 import type { Generation } from './generation.ts'
 import { compareMessage, replaysMismatch } from './comparison.ts'
 import type { Comparison } from './comparison.ts'
-import type { Contact } from './contact.ts'
-import { OUT_OF_PATIENCE, within } from './patience.ts'
-import type { RecentAnswers } from './recent.ts'
+import type { LapseGuard } from './contact.ts'
+import { TIMED_OUT, withTimeout } from './patience.ts'
+import type { ReplayCache } from './recent.ts'
 import type { RecordWrites } from './record-writes.ts'
 import type { Executions } from './executions.ts'
 import type { Registration } from './registration.ts'
 import { readClocks } from './clock-reading.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
-export interface ClaimParts {
-  readonly world: World
+export interface ClaimContext {
+  readonly deps: Deps
   readonly writes: RecordWrites
   readonly generation: Generation
-  readonly recent: RecentAnswers
-  readonly contact: Contact
+  readonly replayCache: ReplayCache
+  readonly lapseGuard: LapseGuard
   readonly executions: Executions
   readonly registration: Registration
   /** The database may lose what it has acknowledged: locks say then that their claims were acknowledged. Costs a round trip to Redis. */
@@ -46,45 +46,45 @@ const RETRY_SOON_MS = 1_000
 /** A lock that has stood for longer is asked for at the row: most executions, and the way from a settle to its copy, take less. */
 const LOCK_BELIEVED_MS = 500
 
-/** The verdict, what my lock becomes with it, and the row that both were read from. */
-interface RowVerdict { readonly verdict: Verdict, readonly lock: LockFate, readonly row: Row | null }
+/** The decision, what my lock becomes with it, and the row that both were read from. */
+interface RowDecision { readonly decision: ClaimDecision, readonly lock: LockFate, readonly row: Row | null }
 
-export async function claimRecord (gateway: ClaimParts, execution: Execution): Promise<Verdict> {
-  const { locks, clock } = gateway.world
-  const { visit } = execution
-  const lock: Lock = { owner: execution.owner, fingerprint: visit.claim.fingerprint, lockedAtMs: clock.wallMs() }
-  const { monotonicMs: askedAtMs, offsetMs } = readClocks(gateway.world.clock)
+export async function claimRecord (context: ClaimContext, execution: Execution): Promise<ClaimDecision> {
+  const { locks, clock } = context.deps
+  const { keyed } = execution
+  const lock: Lock = { owner: execution.owner, fingerprint: keyed.claim.fingerprint, lockedAtMs: clock.wallMs() }
+  const { monotonicMs: askedAtMs, offsetMs } = readClocks(context.deps.clock)
   execution.askedAtMs = askedAtMs
   execution.clockOffsetMs = offsetMs
-  const found = await pastOutdated(gateway, visit, lock, await locks.lock(visit.id, lock, visit.claim.leaseMs))
-  const early = await verdictOfRedis(gateway, execution, found, askedAtMs, lock.lockedAtMs)
+  const found = await pastOutdated(context, keyed, lock, await locks.lock(keyed.id, lock, keyed.claim.leaseMs))
+  const early = await decisionOfRedis(context, execution, found, askedAtMs, lock.lockedAtMs)
   if (early !== null) return early
-  const decided = await claimRow(gateway, execution)
+  const decided = await claimRow(context, execution)
   // A statement that nobody answered may still be on its way, whatever was read since: what it would grant is given back (P6).
-  if (decided.verdict.kind !== 'won') for (const token of execution.doubted) gateway.background(gateway.writes.releaseUnsent(token, execution.visit.route.idempotency))
+  if (decided.decision.kind !== 'won') for (const token of execution.doubted) context.background(context.writes.releaseUnsent(token, execution.keyed.route.idempotency))
   // Also where Redis was unavailable: the lock may stand and its reply be lost, and the others would find it for a lease.
-  gateway.background(dispose(gateway, execution, decided))
-  if (decided.verdict.kind === 'won' && gateway.rowsMayVanish) {
-    await locks.swap(visit.id, execution.owner, { kind: 'lock', lock: { ...lock, owner: execution.owner, attempt: execution.attempt } }, visit.claim.leaseMs)
+  context.background(dispose(context, execution, decided))
+  if (decided.decision.kind === 'won' && context.rowsMayVanish) {
+    await locks.swap(keyed.id, execution.owner, { kind: 'lock', lock: { ...lock, owner: execution.owner, attempt: execution.attempt } }, keyed.claim.leaseMs)
   }
-  return decided.verdict
+  return decided.decision
 }
 
 /** For a request that may not be claimed here (a drain, a full house): what its row says. null: it would have to be claimed. */
-export async function verdictWithoutClaim (gateway: ClaimParts, visit: Visit): Promise<Verdict | null> {
-  const askedAtMs = gateway.world.clock.monotonicMs()
-  const row = await gateway.world.records.look(visit.id).catch(() => null)
+export async function decisionWithoutClaim (context: ClaimContext, keyed: KeyedRequest): Promise<ClaimDecision | null> {
+  const askedAtMs = context.deps.clock.monotonicMs()
+  const row = await context.deps.records.look(keyed.id).catch(() => null)
   if (row === null) return null
-  const comparison = sameRequest(visit.asked, visit.claim.fingerprint, row.fingerprint)
-  switch (decide(row, { owner: NOBODY }, comparison, visit.route.idempotency, false).do) {
+  const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, row.fingerprint)
+  switch (decide(row, { owner: NOBODY }, comparison, keyed.route.idempotency, false).do) {
     case 'replay': {
       const answer = storedAnswer(row)
-      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: gateway.writes.expiresAtMs(row.keepLeftMs ?? 0, askedAtMs) }
+      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: context.writes.expiresAtMs(row.keepLeftMs ?? 0, askedAtMs) }
     }
     case 'not-kept': return { kind: 'consumed', status: row.status ?? 0 }
-    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, visit.claim.leaseMs) }
+    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, keyed.claim.leaseMs) }
     case 'unknown': return { kind: 'unknown', timedOut: timedOut(row) }
-    case 'mismatch': return replaysMismatch(visit) ? null : { kind: 'mismatch' }
+    case 'mismatch': return replaysMismatch(keyed) ? null : { kind: 'mismatch' }
     case 'execute':
     case 'insert':
     case 'take':
@@ -98,24 +98,24 @@ const NOBODY = Buffer.alloc(0)
 // ---------------------------------------------------------------- what Redis says
 
 /** null: Redis does not decide; ask the arbiter. */
-async function verdictOfRedis (gateway: ClaimParts, execution: Execution, found: LockResult, askedAtMs: number, askedAtWallMs: number): Promise<Verdict | null> {
+async function decisionOfRedis (context: ClaimContext, execution: Execution, found: LockResult, askedAtMs: number, askedAtWallMs: number): Promise<ClaimDecision | null> {
   switch (found.kind) {
     case 'locked':
     case 'mine':
     case 'unavailable': return null
-    case 'copy': return verdictOfCopy(gateway, execution, found.copy, askedAtMs, askedAtWallMs)
-    case 'unsettled': return adopt(gateway, execution, found.copy)
-    case 'lock': return verdictOfLock(gateway, execution, found.lock)
+    case 'copy': return decisionOfCopy(context, execution, found.copy, askedAtMs, askedAtWallMs)
+    case 'unsettled': return adopt(context, execution, found.copy)
+    case 'lock': return decisionOfLock(context, execution, found.lock)
   }
 }
 
 /** null: not believed, or written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
-function verdictOfCopy (gateway: ClaimParts, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): Verdict | null {
+function decisionOfCopy (context: ClaimContext, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): ClaimDecision | null {
   const comparison = same(execution, copy.fingerprint)
-  if (comparison === 'unknown' || !isBelieved(gateway, copy)) return null
-  gateway.recent.keepCopy(execution.visit.name, copy, askedAtMs, askedAtWallMs)
+  if (comparison === 'unknown' || !isBelieved(context, copy)) return null
+  context.replayCache.keepCopy(execution.keyed.name, copy, askedAtMs, askedAtWallMs)
   execution.rowLeaseMs = copy.leaseMs
-  if (comparison === 'different' && !replaysMismatch(execution.visit)) return { kind: 'mismatch' }
+  if (comparison === 'different' && !replaysMismatch(execution.keyed)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }
   return { kind: 'completed', answer: copy.answer, expiresAtMs: copy.expiresAtMs + copy.leaseMs }
 }
@@ -125,14 +125,14 @@ function verdictOfCopy (gateway: ClaimParts, execution: Execution, copy: Copy, a
  * only where the row says the same: what should have taken its place is lost where Redis was away just then, and it would
  * stand in front of a settled record for the rest of its lease (P2).
  */
-async function verdictOfLock (gateway: ClaimParts, execution: Execution, lock: Lock): Promise<Verdict | null> {
-  const ranMs = gateway.world.clock.wallMs() - lock.lockedAtMs
+async function decisionOfLock (context: ClaimContext, execution: Execution, lock: Lock): Promise<ClaimDecision | null> {
+  const ranMs = context.deps.clock.wallMs() - lock.lockedAtMs
   const old = ranMs < 0 || ranMs >= LOCK_BELIEVED_MS
   const alike = same(execution, lock.fingerprint) === 'same'
   if (alike && !old) return { kind: 'in-flight', retryAfterMs: ranMs }
-  const row = await gateway.world.records.look(execution.visit.id).catch(() => 'unreachable' as const)
+  const row = await context.deps.records.look(execution.keyed.id).catch(() => 'unreachable' as const)
   if (row === 'unreachable') return alike ? { kind: 'in-flight', retryAfterMs: ranMs } : { kind: 'unavailable', nothingKnows: false }
-  if (row === null && lock.attempt !== undefined) gateway.background(putBack(gateway, execution, lock))
+  if (row === null && lock.attempt !== undefined) context.background(putBack(context, execution, lock))
   const stands = row !== null && !row.past
   const claimed = stands && row.state === 'claimed'
   // Where there is no row, the lock may be all that a failover has left of the claim.
@@ -140,7 +140,7 @@ async function verdictOfLock (gateway: ClaimParts, execution: Execution, lock: L
   if (alike) return { kind: 'in-flight', retryAfterMs: ranMs }
   if (!stands) return { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }
   const comparison = same(execution, row.fingerprint)
-  if (comparison === 'different' && !replaysMismatch(execution.visit)) return { kind: 'mismatch' }
+  if (comparison === 'different' && !replaysMismatch(execution.keyed)) return { kind: 'mismatch' }
   return { kind: 'in-flight', retryAfterMs: claimed ? ranMs : RETRY_SOON_MS }
 }
 
@@ -149,88 +149,88 @@ async function verdictOfLock (gateway: ClaimParts, execution: Execution, lock: L
  * lives renews and settles it, and if nobody does, its lease ends and the outcome is unknown, instead of being forgotten with
  * the lock. (Another attempt than the first is not his any more; then the outcome is unknown, too.)
  */
-async function putBack (gateway: ClaimParts, execution: Execution, lock: Lock): Promise<void> {
-  const { log, records } = gateway.world
-  const { name, route } = execution.visit
+async function putBack (context: ClaimContext, execution: Execution, lock: Lock): Promise<void> {
+  const { log, records } = context.deps
+  const { name, route } = execution.keyed
   log.error({ record: name, route: route.name }, 'the row of an acknowledged claim is gone, and its lock stands: the database has lost it; it is claimed once more for its owner')
   await records.confirm({ ...execution.claim, owner: lock.owner, fingerprint: lock.fingerprint }).catch(() => {})
 }
 
 /** E6: an answer that the arbiter has not taken. Settle it by its owner and attempt; only then may it be replayed. */
-async function adopt (gateway: ClaimParts, execution: Execution, copy: UnsettledCopy): Promise<Verdict | null> {
-  const { locks } = gateway.world
-  const token: Token = { id: execution.visit.id, owner: copy.owner, attempt: copy.attempt }
+async function adopt (context: ClaimContext, execution: Execution, copy: UnsettledCopy): Promise<ClaimDecision | null> {
+  const { locks } = context.deps
+  const token: Token = { id: execution.keyed.id, owner: copy.owner, attempt: copy.attempt }
   const comparison = same(execution, copy.fingerprint)
-  const askedAtMs = gateway.world.clock.monotonicMs()
+  const askedAtMs = context.deps.clock.monotonicMs()
   // A settle may take longer than a claim has: the answer is at hand, and must not become a 503. The settle goes on.
-  const settling = gateway.writes.settleUnsettledCopy(execution, token, copy)
-  const settled = await within(gateway.world.clock, gateway.world.claimWithinMs * ADOPTING_SHARE, settling)
-  if (settled === 'unreachable' || settled === OUT_OF_PATIENCE) {
+  const settling = context.writes.settleUnsettledCopy(execution, token, copy)
+  const settled = await withTimeout(context.deps.clock, context.deps.claimWithinMs * ADOPTING_SHARE, settling)
+  if (settled === 'unreachable' || settled === TIMED_OUT) {
     return comparison === 'same' ? { kind: 'unsettled', answer: copy.answer } : { kind: 'unavailable', nothingKnows: false }
   }
-  await locks.unlock(execution.visit.id, copy.owner)
+  await locks.unlock(execution.keyed.id, copy.owner)
   if (settled.kind === 'refused') return null
   if (comparison === 'unknown') return { kind: 'unknown', timedOut: false }
-  if (comparison === 'different' && !replaysMismatch(execution.visit)) return { kind: 'mismatch' }
-  return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.writes.expiresAtMs(settled.keepLeftMs, askedAtMs) }
+  if (comparison === 'different' && !replaysMismatch(execution.keyed)) return { kind: 'mismatch' }
+  return { kind: 'completed', answer: copy.answer, expiresAtMs: context.writes.expiresAtMs(settled.keepLeftMs, askedAtMs) }
 }
 
 // ---------------------------------------------------------------- what the arbiter says
 
-async function claimRow (gateway: ClaimParts, execution: Execution): Promise<RowVerdict> {
+async function claimRow (context: ClaimContext, execution: Execution): Promise<RowDecision> {
   try {
-    return await walkRow(gateway, execution)
+    return await walkRow(context, execution)
   } catch (error) {
     const nothingKnows = error instanceof StoreUnavailable && !error.inDoubt && !execution.rowSeen
-    gateway.world.log.warn({ record: execution.visit.name, error: errorText(error), nothingKnows }, 'claim failed; nothing was sent')
-    return { verdict: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }
+    context.deps.log.warn({ record: execution.keyed.name, error: errorText(error), nothingKnows }, 'claim failed; nothing was sent')
+    return { decision: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }
   }
 }
 
-async function walkRow (gateway: ClaimParts, execution: Execution): Promise<RowVerdict> {
-  const { records } = gateway.world
-  if (!execution.visit.deferred) execution.registered = await gateway.registration.of(execution.visit.route.name)
-  let result = await granted(gateway, execution, () => records.insert(execution.claim))
+async function walkRow (context: ClaimContext, execution: Execution): Promise<RowDecision> {
+  const { records } = context.deps
+  if (!execution.keyed.deferred) execution.registered = await context.registration.of(execution.keyed.route.name)
+  let result = await granted(context, execution, () => records.insert(execution.claim))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)
-    if (result.kind === 'moved') return { verdict: { kind: 'moved' }, lock: 'delete', row: null }
-    if (result.kind === 'message') return { verdict: verdictOfMessage(execution.visit, result.message), lock: 'delete', row: null }
+    if (result.kind === 'moved') return { decision: { kind: 'moved' }, lock: 'delete', row: null }
+    if (result.kind === 'message') return { decision: decisionOfMessage(execution.keyed, result.message), lock: 'delete', row: null }
     const { row } = result
     execution.rowSeen = true
     execution.rowLeaseMs = row.leaseMs
-    const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.visit.route.idempotency, gateway.contact.mayLapse())
-    const replayed = step.do === 'mismatch' && replaysMismatch(execution.visit) ? asIfSame(gateway, execution, row) : step
-    const verdict = verdictOfRow(gateway, execution, row, replayed)
-    if (verdict !== null) return verdict
-    result = await nextRound(gateway, execution, row, replayed)
+    const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.keyed.route.idempotency, context.lapseGuard.mayLapse())
+    const replayed = step.do === 'mismatch' && replaysMismatch(execution.keyed) ? asIfSame(context, execution, row) : step
+    const decision = decisionOfRow(context, execution, row, replayed)
+    if (decision !== null) return decision
+    result = await nextRound(context, execution, row, replayed)
   }
-  return { verdict: { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }, lock: 'delete', row: null }
+  return { decision: { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }, lock: 'delete', row: null }
 }
 
 /** What the route, or what it was, has accepted is told as the inbox tells it, and executed by nobody. */
-function verdictOfMessage (visit: Visit, message: MessageDetail): Verdict {
-  switch (compareMessage(visit, visit, message)) {
-    case 'same': return { kind: 'accepted', name: visit.name }
+function decisionOfMessage (keyed: KeyedRequest, message: MessageDetail): ClaimDecision {
+  switch (compareMessage(keyed, keyed, message)) {
+    case 'same': return { kind: 'accepted', name: keyed.name }
     case 'different': return { kind: 'mismatch' }
     case 'unknown': return { kind: 'unknown', timedOut: false }
   }
 }
 
 /** onMismatch: replay — what is stored answers any payload; what would execute is still a mismatch (I6). */
-function asIfSame (gateway: ClaimParts, execution: Execution, row: Row): Step {
-  const step = decide(row, { owner: execution.owner }, 'same', execution.visit.route.idempotency, gateway.contact.mayLapse())
+function asIfSame (context: ClaimContext, execution: Execution, row: Row): Step {
+  const step = decide(row, { owner: execution.owner }, 'same', execution.keyed.route.idempotency, context.lapseGuard.mayLapse())
   return step.do === 'take' ? { do: 'mismatch' } : step
 }
 
-/** The verdict that this row gives, or null: another statement is due. */
-function verdictOfRow (gateway: ClaimParts, execution: Execution, row: Row, step: Step): RowVerdict | null {
+/** The decision that this row gives, or null: another statement is due. */
+function decisionOfRow (context: ClaimContext, execution: Execution, row: Row, step: Step): RowDecision | null {
   const lock = lockAfter(step, row, true)
   switch (step.do) {
-    case 'replay': return replay(gateway, execution, row)
-    case 'not-kept': return { verdict: { kind: 'consumed', status: row.status ?? 0 }, lock, row }
-    case 'in-flight': return { verdict: { kind: 'in-flight', retryAfterMs: retryAfterOf(row, execution.visit.claim.leaseMs) }, lock, row }
-    case 'mismatch': return { verdict: { kind: 'mismatch' }, lock, row }
-    case 'unknown': return { verdict: { kind: 'unknown', timedOut: timedOut(row) }, lock, row }
+    case 'replay': return replay(context, execution, row)
+    case 'not-kept': return { decision: { kind: 'consumed', status: row.status ?? 0 }, lock, row }
+    case 'in-flight': return { decision: { kind: 'in-flight', retryAfterMs: retryAfterOf(row, execution.keyed.claim.leaseMs) }, lock, row }
+    case 'mismatch': return { decision: { kind: 'mismatch' }, lock, row }
+    case 'unknown': return { decision: { kind: 'unknown', timedOut: timedOut(row) }, lock, row }
     case 'execute':
     case 'insert':
     case 'take':
@@ -239,24 +239,24 @@ function verdictOfRow (gateway: ClaimParts, execution: Execution, row: Row, step
   }
 }
 
-async function nextRound (gateway: ClaimParts, execution: Execution, row: Row, step: Step): Promise<ClaimResult> {
-  const { records } = gateway.world
-  const { id } = execution.visit
+async function nextRound (context: ClaimContext, execution: Execution, row: Row, step: Step): Promise<ClaimResult> {
+  const { records } = context.deps
+  const { id } = execution.keyed
   if (step.do === 'take') {
     execution.countsAnew = row.past || isUnsent(row)
     const seen: Seen = { id, owner: row.owner, attempt: row.attempt, fingerprint: row.fingerprint }
-    const taken = await granted(gateway, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
+    const taken = await granted(context, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
     if (taken.kind !== 'lost') return taken
     execution.countsAnew = true
   }
   if (step.do === 'lapse') {
-    const lapsed = await records.lapse({ ids: [id], running: gateway.executions.owners(), limit: 1, still: () => gateway.contact.mayLapse() })
-    gateway.writes.noteLapsed(lapsed)
+    const lapsed = await records.lapse({ ids: [id], running: context.executions.owners(), limit: 1, still: () => context.lapseGuard.mayLapse() })
+    context.writes.noteLapsed(lapsed)
   }
   // Mine, and seen by reading only: that is no permission (P6). The confirm is a write.
-  if (step.do === 'execute') return granted(gateway, execution, () => records.confirm(execution.claim), row.attempt)
-  if (step.do === 'release-own') await gateway.writes.replaceOwner(execution, row.attempt)
-  return granted(gateway, execution, () => records.insert(execution.claim))
+  if (step.do === 'execute') return granted(context, execution, () => records.confirm(execution.claim), row.attempt)
+  if (step.do === 'release-own') await context.writes.replaceOwner(execution, row.attempt)
+  return granted(context, execution, () => records.insert(execution.claim))
 }
 
 /** Freed because nothing was sent; what an answer has freed has its status. */
@@ -268,41 +268,41 @@ function isUnsent ({ state, status }: Row): boolean {
  * Runs a statement that may grant the lease. The lease is counted from before its first byte (P4). In doubt: confirmed by
  * a write under the same token; if that fails too, the token is released in the background and nothing is ever sent (P6).
  */
-async function granted<Result extends ClaimResult | TakeResult> (gateway: ClaimParts, execution: Execution, statement: () => Promise<Result>, attempt = 1): Promise<Result | ClaimResult> {
-  const { records } = gateway.world
+async function granted<Result extends ClaimResult | TakeResult> (context: ClaimContext, execution: Execution, statement: () => Promise<Result>, attempt = 1): Promise<Result | ClaimResult> {
+  const { records } = context.deps
   execution.attempt = attempt
   try {
-    execution.grant(readClocks(gateway.world.clock))
+    execution.grant(readClocks(context.deps.clock))
     return await statement()
   } catch (error) {
     if (!(error instanceof StoreUnavailable) || !error.inDoubt) throw error
     execution.doubt()
-    return confirmDoubted(gateway, execution, () => records.confirm(execution.claim))
+    return confirmDoubted(context, execution, () => records.confirm(execution.claim))
   }
 }
 
-async function confirmDoubted (gateway: ClaimParts, execution: Execution, confirm: () => Promise<ClaimResult>): Promise<ClaimResult> {
+async function confirmDoubted (context: ClaimContext, execution: Execution, confirm: () => Promise<ClaimResult>): Promise<ClaimResult> {
   try {
-    execution.grant(readClocks(gateway.world.clock))
+    execution.grant(readClocks(context.deps.clock))
     return await confirm()
   } catch (error) {
     // Whatever the confirm failed with: the claim itself stays in doubt.
-    throw new StoreUnavailable(gateway.world.records.name, 'confirm', true, error)
+    throw new StoreUnavailable(context.deps.records.name, 'confirm', true, error)
   }
 }
 
-function won (execution: Execution, attempt: number): RowVerdict {
+function won (execution: Execution, attempt: number): RowDecision {
   execution.attempt = attempt
   execution.won = true
-  return { verdict: { kind: 'won' }, lock: 'keep', row: null }
+  return { decision: { kind: 'won' }, lock: 'keep', row: null }
 }
 
-function replay (gateway: ClaimParts, execution: Execution, row: Row): RowVerdict {
+function replay (context: ClaimContext, execution: Execution, row: Row): RowDecision {
   const answer = storedAnswer(row)
-  if (answer === null) return undecodable(gateway, execution)
-  gateway.recent.keepRow(execution.visit.name, row, answer, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
+  if (answer === null) return undecodable(context, execution)
+  context.replayCache.keepRow(execution.keyed.name, row, answer, execution.askedAtMs, execution.askedAtMs + execution.clockOffsetMs)
   return {
-    verdict: { kind: 'completed', answer, expiresAtMs: gateway.writes.expiresAtMs(row.keepLeftMs ?? 0, execution.askedAtMs) },
+    decision: { kind: 'completed', answer, expiresAtMs: context.writes.expiresAtMs(row.keepLeftMs ?? 0, execution.askedAtMs) },
     lock: 'copy',
     row
   }
@@ -314,16 +314,16 @@ function storedAnswer (row: Row): Answer | null {
 }
 
 /** A stored answer that cannot be read is an outcome that is not known: said so, logged, never executed again. */
-function undecodable (gateway: ClaimParts, execution: Execution): RowVerdict {
-  gateway.world.log.error({ record: execution.visit.name, route: execution.visit.route.name }, 'stored answer cannot be decoded; treated as indeterminate')
-  return { verdict: { kind: 'unknown', timedOut: false }, lock: 'delete', row: null }
+function undecodable (context: ClaimContext, execution: Execution): RowDecision {
+  context.deps.log.error({ record: execution.keyed.name, route: execution.keyed.route.name }, 'stored answer cannot be decoded; treated as indeterminate')
+  return { decision: { kind: 'unknown', timedOut: false }, lock: 'delete', row: null }
 }
 
 // ---------------------------------------------------------------- my lock, afterwards
 
-async function dispose (gateway: ClaimParts, execution: Execution, decided: RowVerdict): Promise<void> {
-  const { locks, clock } = gateway.world
-  const { owner, visit: { id, claim } } = execution
+async function dispose (context: ClaimContext, execution: Execution, decided: RowDecision): Promise<void> {
+  const { locks, clock } = context.deps
+  const { owner, keyed: { id, claim } } = execution
   const { lock, row } = decided
   if (lock === 'keep' || lock === 'none') return
   if (lock === 'delete' || row === null) return locks.unlock(id, owner)
@@ -334,13 +334,13 @@ async function dispose (gateway: ClaimParts, execution: Execution, decided: RowV
   }
   const answer = storedAnswer(row) ?? { status: row.status ?? 0, headers: [], body: Buffer.alloc(0) }
   const state = row.state === 'consumed' ? 'consumed' : 'completed'
-  await gateway.writes.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs }, row.keepLeftMs ?? 0, execution.askedAtMs)
+  await context.writes.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs }, row.keepLeftMs ?? 0, execution.askedAtMs)
 }
 
 // ---------------------------------------------------------------- small things
 
 function same (execution: Execution, theirs: Fingerprint): Comparison {
-  return sameRequest(execution.visit.asked, execution.visit.claim.fingerprint, theirs)
+  return sameRequest(execution.keyed.asked, execution.keyed.claim.fingerprint, theirs)
 }
 
 /** As long as it has run already; the rest of the lease when its renewal is overdue (docs/reference/http.md). */

@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../ports.ts'
 
-export class Contact {
+export class LapseGuard {
   readonly #clock: Clock
   #leaseMs: number
   /** Longest silence that still counts as unbroken. */

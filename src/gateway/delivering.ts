@@ -19,10 +19,10 @@ import type { Drain } from './drain.ts'
 import type { Limits } from './limits.ts'
 import { UpstreamTime } from './upstream-time.ts'
 import type { WorkerLease } from './worker-leases.ts'
-import type { InboxRoute, World } from './world.ts'
+import type { InboxRoute, Deps } from './world.ts'
 
-interface DeliverParts {
-  readonly world: World
+interface DeliverContext {
+  readonly deps: Deps
   readonly drain: Drain
   readonly limits: Limits
 }
@@ -41,49 +41,49 @@ export interface DeliveryEnd {
 }
 
 /** `noteEnd` is called once the message is settled, with the rest of a long answer perhaps still to be read. Resolves when nothing is under way. */
-export async function deliver (gateway: DeliverParts, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
+export async function deliver (context: DeliverContext, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
   const before = fateBefore(delivery, route.idempotency.inbox)
   if (before !== null) {
-    tell(gateway, route, delivery, before, await settle(gateway, route, delivery, before), null)
+    tell(context, route, delivery, before, await settle(context, route, delivery, before), null)
     noteEnd({ ended: null, againInMs: null })
     return
   }
-  const { clock } = gateway.world
+  const { clock } = context.deps
   const beganAtMs = clock.monotonicMs()
   let answerBytes = 0
   const time = new UpstreamTime(clock, route.upstream)
-  const sending = send(gateway, lease, route, delivery, {
+  const sending = send(context, lease, route, delivery, {
     placed: () => { time.begin() },
     reserve: bytes => {
-      if (gateway.limits.buffered.take('answers', bytes) !== null) return false
+      if (context.limits.buffered.take('answers', bytes) !== null) return false
       answerBytes += bytes
       return true
     }
   })
   const cut = (): void => { sending.cancel('DRAIN', false) }
   time.limit(sending)
-  gateway.drain.deliveries.add(cut)
+  context.drain.deliveries.add(cut)
   try {
     const result = await sending.result
     const ms = clock.monotonicMs() - beganAtMs
     const sent = sentOf(result)
     const ours = sent.kind === 'unsent' && OURS.has(sent.code)
-    const fate = ours ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const : judged(gateway, route, delivery, sent, ms)
-    const settled = await settle(gateway, route, delivery, fate)
-    tell(gateway, route, delivery, fate, settled, ours ? null : ms)
+    const fate = ours ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const : judged(context, route, delivery, sent, ms)
+    const settled = await settle(context, route, delivery, fate)
+    tell(context, route, delivery, fate, settled, ours ? null : ms)
     noteEnd({ ended: ours ? null : endedAs(sent, fate, clock.wallMs()), againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null })
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
     time.end()
-    gateway.limits.buffered.release('answers', answerBytes)
-    gateway.drain.deliveries.delete(cut)
+    context.limits.buffered.release('answers', answerBytes)
+    context.drain.deliveries.delete(cut)
   }
 }
 
 // ---------------------------------------------------------------- sending
 
-function send (gateway: DeliverParts, lease: WorkerLease, { upstream, idempotency: { keep } }: InboxRoute, { token, request }: Delivery, more: Required<Pick<UpstreamRequest, 'placed' | 'reserve'>>): Sending {
-  return gateway.world.upstream.send({
+function send (context: DeliverContext, lease: WorkerLease, { upstream, idempotency: { keep } }: InboxRoute, { token, request }: Delivery, more: Required<Pick<UpstreamRequest, 'placed' | 'reserve'>>): Sending {
+  return context.deps.upstream.send({
     upstream,
     method: request.method,
     target: request.target,
@@ -91,7 +91,7 @@ function send (gateway: DeliverParts, lease: WorkerLease, { upstream, idempotenc
     body: request.body,
     responseBytesMax: keep.responseBytesMax,
     ...more
-  }, () => !gateway.drain.stopped && lease.believed(gateway.world.clock))
+  }, () => !context.drain.stopped && lease.believed(context.deps.clock))
 }
 
 /** The upstream's static fields as they are now: a credential may have changed since the message was accepted. */
@@ -119,8 +119,8 @@ async function readOn (body: AsyncIterable<Buffer>): Promise<void> {
 
 // ---------------------------------------------------------------- what it came to
 
-function judged (gateway: DeliverParts, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: Sent, ms: number): Fate {
-  const { clock, random } = gateway.world
+function judged (context: DeliverContext, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: Sent, ms: number): Fate {
+  const { clock, random } = context.deps
   const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
   return asKept(fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox), idempotency)
 }
@@ -139,8 +139,8 @@ function asKept (fate: Fate, { keep }: IdempotencyPolicy): Fate {
 type Settled = 'settled' | 'overtaken' | 'abandoned'
 
 /** Goes on for as long as the process lives: the name is kept alive meanwhile, and a message that is told late is one that is not sent twice. */
-async function settle (gateway: DeliverParts, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
-  const { inbox, meter, log } = gateway.world
+async function settle (context: DeliverContext, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
+  const { inbox, meter, log } = context.deps
   let fate = wanted
   let inDoubt = false
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
@@ -153,8 +153,8 @@ async function settle (gateway: DeliverParts, route: InboxRoute, { token }: Deli
       log.warn({ record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: errorText(error) }, 'what a delivery came to could not be stored; trying again')
       // P7: content that the store can never take is not kept.
       if (error instanceof StoreRejected && 'answer' in fate) fate = { ...fate, answer: null }
-      if (gateway.drain.stopped) return 'abandoned'
-      await gateway.drain.pause(pauseMs)
+      if (context.drain.stopped) return 'abandoned'
+      await context.drain.pause(pauseMs)
     }
   }
 }
@@ -170,7 +170,7 @@ function stands ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetail 
 const HELD = 'it is not known whether the consumer has this message: it is held until somebody says so'
 
 /** What dead workers had. The deliveries that are held for it ended as any other that is: its worker is only not there to say so. */
-export function tellRecovered ({ meter, log }: Pick<World, 'meter' | 'log'>, { count, held }: Recovered): void {
+export function tellRecovered ({ meter, log }: Pick<Deps, 'meter' | 'log'>, { count, held }: Recovered): void {
   if (count === 0) return
   log.warn({ count, held: held.length }, 'messages that a worker had taken and did not end are delivered again, or held')
   for (const { id, route, requestId, attempt, tries } of held) {
@@ -181,8 +181,8 @@ export function tellRecovered ({ meter, log }: Pick<World, 'meter' | 'log'>, { c
 }
 
 /** `ms` null: it was not sent. */
-function tell (gateway: DeliverParts, { upstream }: InboxRoute, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number | null): void {
-  const { meter, log, deliveryLog } = gateway.world
+function tell (context: DeliverContext, { upstream }: InboxRoute, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number | null): void {
+  const { meter, log, deliveryLog } = context.deps
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
   if (result !== 'abandoned') meter.delivery(route, result, ms)
   const tried = 'counts' in fate && fate.counts === false ? tries - 1 : tries

@@ -2,15 +2,15 @@
 import { Bag } from '../bag.ts'
 import type { Place } from '../bag.ts'
 import type { Clock, MarkResult, MarkStore, Sending } from '../ports.ts'
-import type { Visit } from './execution.ts'
+import type { KeyedRequest } from './execution.ts'
 import type { Forwarding } from './forward.ts'
 import type { Outcome } from './outcome.ts'
 
 /** `unprotected`: the store is away, and the route forwards all the same. */
-export type MarkVerdict = MarkResult | 'unprotected' | 'unavailable'
+export type MarkDecision = MarkResult | 'unprotected' | 'unavailable'
 
-export class Dropping implements Forwarding {
-  readonly visit: Visit
+export class DropExecution implements Forwarding {
+  readonly keyed: KeyedRequest
   /** null: a duplicate, whose mark is another's. */
   readonly marks: MarkStore | null
   readonly token: Buffer
@@ -18,12 +18,12 @@ export class Dropping implements Forwarding {
   readonly duplicate: boolean
   readonly startedAtMs: number
   readonly #startedAtWallMs: number
-  readonly verdict = Promise.withResolvers<MarkVerdict>()
+  readonly decision = Promise.withResolvers<MarkDecision>()
   /** Has it gone through? For those who joined. */
   readonly through = Promise.withResolvers<boolean>()
   /** For the one who began it. */
-  readonly ending = Promise.withResolvers<Outcome>()
-  place: Place<Dropping> | null = null
+  readonly result = Promise.withResolvers<Outcome>()
+  place: Place<DropExecution> | null = null
   sending: Sending | null = null
   sentAtMs: number | null = null
   bufferedBytes = 0
@@ -32,8 +32,8 @@ export class Dropping implements Forwarding {
   /** A mark of it may have been written, and nobody has said so. */
   doubted = false
 
-  constructor (visit: Visit, marks: MarkStore | null, token: Buffer, clock: Clock) {
-    this.visit = visit
+  constructor (keyed: KeyedRequest, marks: MarkStore | null, token: Buffer, clock: Clock) {
+    this.keyed = keyed
     this.marks = marks
     this.token = token
     this.duplicate = marks === null
@@ -47,29 +47,29 @@ export class Dropping implements Forwarding {
   }
 }
 
-export class Droppings {
-  readonly #all = new Bag<Dropping>()
-  readonly #joinable = new Map<string, Dropping>()
+export class DropExecutions {
+  readonly #all = new Bag<DropExecution>()
+  readonly #joinable = new Map<string, DropExecution>()
 
   get size (): number { return this.#all.size }
 
-  get (name: string): Dropping | undefined { return this.#joinable.get(name) }
+  get (name: string): DropExecution | undefined { return this.#joinable.get(name) }
 
-  enter (dropping: Dropping): void {
-    dropping.place = this.#all.add(dropping)
-    if (!dropping.duplicate) this.#joinable.set(dropping.visit.name, dropping)
+  enter (execution: DropExecution): void {
+    execution.place = this.#all.add(execution)
+    if (!execution.duplicate) this.#joinable.set(execution.keyed.name, execution)
   }
 
   /** Nobody joins it any more; it is still under way. */
-  part (dropping: Dropping): void {
-    if (this.#joinable.get(dropping.visit.name) === dropping) this.#joinable.delete(dropping.visit.name)
+  part (execution: DropExecution): void {
+    if (this.#joinable.get(execution.keyed.name) === execution) this.#joinable.delete(execution.keyed.name)
   }
 
-  leave (dropping: Dropping): void {
-    this.part(dropping)
-    if (dropping.place !== null) this.#all.remove(dropping.place)
-    dropping.place = null
+  leave (execution: DropExecution): void {
+    this.part(execution)
+    if (execution.place !== null) this.#all.remove(execution.place)
+    execution.place = null
   }
 
-  all (): Dropping[] { return this.#all.all() }
+  all (): DropExecution[] { return this.#all.all() }
 }

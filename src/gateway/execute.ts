@@ -1,25 +1,25 @@
 /**
  * The walk of one execution: claim, forward, settle. It belongs to this process and to no client (E1): whoever sent the request
- * waits for `verdict` and `ending` like everybody else.
+ * waits for `decision` and `result` like everybody else.
  */
 import { answerHeaders, keptHeaders } from '../core/headers.ts'
 import { OWNER_BYTES } from '../core/record.ts'
 import type { UpstreamResult } from '../ports.ts'
 import { claimRecord } from './claiming.ts'
-import type { ClaimParts } from './claiming.ts'
+import type { ClaimContext } from './claiming.ts'
 import { Execution } from './execution.ts'
-import type { Ending, Verdict, Visit } from './execution.ts'
+import type { ExecutionResult, ClaimDecision, KeyedRequest } from './execution.ts'
 import { maySend, send } from './forward.ts'
 import { sizeOf } from './inbox-depths.ts'
 import type { InboxDepths } from './inbox-depths.ts'
 import type { Ids } from './ids.ts'
 import type { InboxMode } from './modes.ts'
-import { OUT_OF_PATIENCE, within } from './patience.ts'
+import { TIMED_OUT, withTimeout } from './patience.ts'
 import type { ScopeSplits } from './scope-splits.ts'
 import { settleSending } from './settling.ts'
-import type { SettleParts } from './settling.ts'
+import type { SettleContext } from './settling.ts'
 
-export interface ExecuteParts extends ClaimParts, SettleParts {
+export interface ExecuteContext extends ClaimContext, SettleContext {
   readonly ids: Ids
   readonly inbox: InboxMode
   readonly depths: InboxDepths
@@ -27,88 +27,88 @@ export interface ExecuteParts extends ClaimParts, SettleParts {
 }
 
 /** Starts the one execution of this record in this process; duplicates join it from this very moment. */
-export function startExecution (gateway: ExecuteParts, visit: Visit): Execution {
-  const { world: { clock, random, meter }, limits, ids, scopeSplits } = gateway
-  const { route, identified: { scope }, claim: { fingerprint } } = visit
-  const execution = new Execution(visit, random.bytes(OWNER_BYTES), clock)
+export function startExecution (context: ExecuteContext, keyed: KeyedRequest): Execution {
+  const { deps: { clock, random, meter }, limits, ids, scopeSplits } = context
+  const { route, identified: { scope }, claim: { fingerprint } } = keyed
+  const execution = new Execution(keyed, random.bytes(OWNER_BYTES), clock)
   if (scopeSplits.notice(route.name, execution.about.keyHash, fingerprint, { scope, rules: ids.rules })) meter.scopeSplit(route.name)
-  gateway.executions.enter(execution)
+  context.executions.enter(execution)
   meter.executions(1)
-  visit.holding.share()
-  limits.executing.force(1, visit.holding.holder)
-  if (visit.deferred) gateway.depths.enter(route.name, sizeOf([visit]))
-  gateway.background(execute(gateway, execution).finally(() => { finish(gateway, execution) }))
+  keyed.reservation.share()
+  limits.executing.force(1, keyed.reservation.holder)
+  if (keyed.deferred) context.depths.enter(route.name, sizeOf([keyed]))
+  context.background(execute(context, execution).finally(() => { finish(context, execution) }))
   return execution
 }
 
-function finish (gateway: ExecuteParts, execution: Execution): void {
-  const { limits } = gateway
-  const { visit } = execution
-  gateway.leases.drop(execution)
-  gateway.executions.leave(execution)
-  if (visit.deferred) gateway.depths.leave(visit.route.name, sizeOf([visit]))
-  visit.holding.release()
-  limits.executing.release(1, visit.holding.holder)
-  limits.buffered.release('answers', execution.bufferedBytes, visit.holding.holder)
+function finish (context: ExecuteContext, execution: Execution): void {
+  const { limits } = context
+  const { keyed } = execution
+  context.leases.drop(execution)
+  context.executions.leave(execution)
+  if (keyed.deferred) context.depths.leave(keyed.route.name, sizeOf([keyed]))
+  keyed.reservation.release()
+  limits.executing.release(1, keyed.reservation.holder)
+  limits.buffered.release('answers', execution.bufferedBytes, keyed.reservation.holder)
   limits.releaseUnsettled(execution.unsettledBytes)
   // Whatever went wrong above, nobody is left waiting; and "nothing was sent" is said only where nothing was (I8).
-  execution.verdict.resolve({ kind: 'unavailable', nothingKnows: false })
-  execution.ending.resolve(execution.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'unknown', timedOut: false })
-  gateway.world.meter.executions(-1)
+  execution.decision.resolve({ kind: 'unavailable', nothingKnows: false })
+  execution.result.resolve(execution.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'unknown', timedOut: false })
+  context.deps.meter.executions(-1)
 }
 
-/** The walk. Resolves when the record needs this process no more; those who wait look at `verdict` and `ending`. */
-async function execute (gateway: ExecuteParts, execution: Execution): Promise<void> {
-  const { clock } = gateway.world
-  const { visit } = execution
-  const { steps } = visit
-  const verdict = await claimInTime(gateway, execution)
+/** The walk. Resolves when the record needs this process no more; those who wait look at `decision` and `result`. */
+async function execute (context: ExecuteContext, execution: Execution): Promise<void> {
+  const { clock } = context.deps
+  const { keyed } = execution
+  const { steps } = keyed
+  const decision = await claimInTime(context, execution)
   steps.claimMs = clock.monotonicMs() - execution.startedAtMs
-  const sends = execution.mayFollow(verdict)
+  const sends = execution.mayFollow(decision)
   // Who comes now asks for himself; who has joined already is told what this claim was told.
-  if (!sends) gateway.executions.leave(execution)
-  execution.verdict.resolve(verdict)
+  if (!sends) context.executions.leave(execution)
+  execution.decision.resolve(decision)
   if (!sends) return
-  if (verdict.kind !== 'won') return sendUnprotected(gateway, execution)
+  if (decision.kind !== 'won') return sendUnprotected(context, execution)
   steps.attempt = execution.attempt
-  if (execution.countsAnew) gateway.recordCounts.count(visit)
+  if (execution.countsAnew) context.recordCounts.count(keyed)
   execution.sendsFromMs = clock.monotonicMs()
-  gateway.leases.hold(execution)
-  const kept = visit.route.idempotency.inbox === null ? null : await gateway.inbox.acceptClaimed(execution, () => maySend(gateway, execution))
-  if (kept !== null) return settleSending(gateway, execution, kept)
+  context.leases.hold(execution)
+  const kept = keyed.route.idempotency.inbox === null ? null : await context.inbox.acceptClaimed(execution, () => maySend(context, execution))
+  if (kept !== null) return settleSending(context, execution, kept)
   const sentAt = clock.monotonicMs()
   execution.sendsFromMs = sentAt
-  const result = await send(gateway, execution, () => maySend(gateway, execution), () => { execution.sendsFromMs = clock.monotonicMs() })
+  const result = await send(context, execution, () => maySend(context, execution), () => { execution.sendsFromMs = clock.monotonicMs() })
   steps.upstreamMs = clock.monotonicMs() - sentAt
-  gateway.world.meter.upstream(visit.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
-  await settleSending(gateway, execution, result)
+  context.deps.meter.upstream(keyed.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
+  await settleSending(context, execution, result)
 }
 
 /** A claim has `claimWithin`; one that comes through later is released unsent (P6: a client must not be told 503 and the request sent after all). */
-async function claimInTime (gateway: ExecuteParts, execution: Execution): Promise<Verdict> {
-  const { clock, claimWithinMs, log } = gateway.world
-  const claiming = claimRecord(gateway, execution)
-  const verdict = await within(clock, claimWithinMs, claiming)
-  if (verdict !== OUT_OF_PATIENCE) return verdict
+async function claimInTime (context: ExecuteContext, execution: Execution): Promise<ClaimDecision> {
+  const { clock, claimWithinMs, log } = context.deps
+  const claiming = claimRecord(context, execution)
+  const decision = await withTimeout(clock, claimWithinMs, claiming)
+  if (decision !== TIMED_OUT) return decision
   execution.cancelled = true
-  gateway.background(claiming.then(async late => {
-    if (late.kind === 'won') await gateway.writes.releaseUnsent(execution.token, execution.visit.route.idempotency)
+  context.background(claiming.then(async late => {
+    if (late.kind === 'won') await context.writes.releaseUnsent(execution.token, execution.keyed.route.idempotency)
   }))
-  log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'claim not decided in time; nothing was sent')
+  log.warn({ record: execution.keyed.name, route: execution.keyed.route.name }, 'claim not decided in time; nothing was sent')
   return { kind: 'unavailable', nothingKnows: false }
 }
 
-async function sendUnprotected (gateway: ExecuteParts, execution: Execution): Promise<void> {
-  gateway.world.log.warn({ record: execution.visit.name, route: execution.visit.route.name }, 'stores are down and the route says onStoreDown: forward; sent without protection')
-  const result = await send(gateway, execution, () => maySend(gateway, execution))
-  execution.ending.resolve(unprotectedEnding(execution, result))
+async function sendUnprotected (context: ExecuteContext, execution: Execution): Promise<void> {
+  context.deps.log.warn({ record: execution.keyed.name, route: execution.keyed.route.name }, 'stores are down and the route says onStoreDown: forward; sent without protection')
+  const result = await send(context, execution, () => maySend(context, execution))
+  execution.result.resolve(unprotectedResult(execution, result))
 }
 
-function unprotectedEnding (execution: Execution, result: UpstreamResult): Ending {
+function unprotectedResult (execution: Execution, result: UpstreamResult): ExecutionResult {
   switch (result.kind) {
     case 'answer': {
       const answer = { ...result.answer, headers: answerHeaders(result.answer.headers) }
-      return { kind: 'unprotected', answer, kept: { ...answer, headers: keptHeaders(answer.headers, execution.visit.route.idempotency.keep) } }
+      return { kind: 'unprotected', answer, kept: { ...answer, headers: keptHeaders(answer.headers, execution.keyed.route.idempotency.keep) } }
     }
     case 'stream': return { kind: 'streamed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'unprotected', stored: false }
     case 'lost': return { kind: 'unknown', timedOut: result.timedOut }

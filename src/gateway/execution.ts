@@ -8,7 +8,7 @@ import type { Forwarded } from '../core/headers.ts'
 import type { Holder, Refusal } from '../core/limit.ts'
 import type { GuardedRoute } from '../core/policy.ts'
 import type { About, Answer, Claim, RawHeaders, Token } from '../core/record.ts'
-import type { Holding } from './holding.ts'
+import type { BodyReservation } from './holding.ts'
 import { sinceMs } from './clock-reading.ts'
 import type { ClockReading } from './clock-reading.ts'
 import type { AnswerBody } from './outcome.ts'
@@ -34,7 +34,7 @@ export interface Steps {
 }
 
 /** One request on its way through handle(), read and identified. */
-export interface Visit {
+export interface KeyedRequest {
   readonly route: GuardedRoute
   readonly id: Buffer
   /** `id` as text: the key of every map, and what the upstream sees as Onceway-Key. */
@@ -64,18 +64,18 @@ export interface Visit {
   readonly gone: () => Promise<void>
   readonly steps: Steps
   /** The request body's share of the gateway's buffers. */
-  readonly holding: Holding
+  readonly reservation: BodyReservation
 }
 
 /** One event of a request: all of it, or (`batch: split`) one of several. */
-export interface Part extends Pick<Visit, 'id' | 'name' | 'identified' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
-  readonly claim: Pick<Visit['claim'], 'fingerprint' | 'scheme' | 'earlierId'>
+export interface Part extends Pick<KeyedRequest, 'id' | 'name' | 'identified' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
+  readonly claim: Pick<KeyedRequest['claim'], 'fingerprint' | 'scheme' | 'earlierId'>
   /** Its place in the batch; none: it is all of the request. */
   readonly item?: number
 }
 
 /** What the arbiter said to the claim. Only `won` permits sending. */
-export type Verdict =
+export type ClaimDecision =
   | { readonly kind: 'won' }
   | { readonly kind: 'completed', readonly answer: Answer, readonly expiresAtMs: number }
   | { readonly kind: 'consumed', readonly status: number }
@@ -92,7 +92,7 @@ export type Verdict =
   | { readonly kind: 'unavailable', readonly nothingKnows: boolean }
 
 /** How a sending ended, for those who wait. `kept` is the answer as any other caller may see it; `stored`: the arbiter has taken the outcome. */
-export type Ending =
+export type ExecutionResult =
   | { readonly kind: 'answered', readonly answer: Answer, readonly kept: Answer | null, readonly stored: boolean, readonly expiresAtMs: number | null }
   /** Fenced, and another's answer is stored: everybody gets that one (E7). */
   | { readonly kind: 'stored', readonly answer: Answer, readonly expiresAtMs: number }
@@ -109,14 +109,14 @@ export type Ending =
   | { readonly kind: 'unavailable', readonly inDoubt?: boolean }
 
 export class Execution {
-  readonly visit: Visit
+  readonly keyed: KeyedRequest
   readonly about: About
   readonly question: Buffer | null
   readonly startedAtMs: number
   /** From when on it may be under way at the upstream: a claim may take longer than a sending. */
   sendsFromMs: number
-  readonly verdict = Promise.withResolvers<Verdict>()
-  readonly ending = Promise.withResolvers<Ending>()
+  readonly decision = Promise.withResolvers<ClaimDecision>()
+  readonly result = Promise.withResolvers<ExecutionResult>()
   owner: Buffer
   attempt = 1
   /** It is one more of its caller's (record-counts.ts). */
@@ -153,10 +153,10 @@ export class Execution {
 
   readonly #startedAtWallMs: number
 
-  constructor (visit: Visit, owner: Buffer, clock: Clock) {
-    this.visit = visit
-    this.about = visit.about()
-    this.question = visit.question()
+  constructor (keyed: KeyedRequest, owner: Buffer, clock: Clock) {
+    this.keyed = keyed
+    this.about = keyed.about()
+    this.question = keyed.question()
     this.owner = owner
     this.startedAtMs = clock.monotonicMs()
     this.sendsFromMs = this.startedAtMs
@@ -180,33 +180,33 @@ export class Execution {
 
   /** Since before the statement that granted the lease last; as above. */
   sinceGrantMs (clock: Clock): number {
-    return sinceMs(clock, { monotonicMs: this.leaseEndsAtMs - this.visit.claim.leaseMs, offsetMs: this.clockOffsetMs })
+    return sinceMs(clock, { monotonicMs: this.leaseEndsAtMs - this.keyed.claim.leaseMs, offsetMs: this.clockOffsetMs })
   }
 
   /** A statement that was begun at `reading` has granted, or renewed, the lease: it is counted from there (P4). */
   grant ({ monotonicMs, offsetMs }: ClockReading): void {
     this.askedAtMs = monotonicMs
-    this.leaseEndsAtMs = monotonicMs + this.visit.claim.leaseMs
+    this.leaseEndsAtMs = monotonicMs + this.keyed.claim.leaseMs
     this.clockOffsetMs = offsetMs
   }
 
   /** What a statement without an answer may still grant: the attempt that was expected, or the first of a new life. */
   doubt (): void {
-    for (const attempt of new Set([this.attempt, 1])) this.doubted.push({ id: this.visit.id, owner: this.owner, attempt })
+    for (const attempt of new Set([this.attempt, 1])) this.doubted.push({ id: this.keyed.id, owner: this.owner, attempt })
   }
 
-  get token (): Token { return { id: this.visit.id, owner: this.owner, attempt: this.attempt } }
-  get claim (): Claim { return { ...this.visit.claim, question: this.question, about: this.about, owner: this.owner } }
+  get token (): Token { return { id: this.keyed.id, owner: this.owner, attempt: this.attempt } }
+  get claim (): Claim { return { ...this.keyed.claim, question: this.question, about: this.about, owner: this.owner } }
 
-  /** Is there a sending, and so an ending, after this verdict? */
-  mayFollow (verdict: Verdict): boolean {
-    return verdict.kind === 'won' ||
-      (verdict.kind === 'unavailable' && verdict.nothingKnows && !this.visit.deferred && this.visit.route.idempotency.onStoreDown === 'forward')
+  /** Is there a sending, and so an ending, after this decision? */
+  mayFollow (decision: ClaimDecision): boolean {
+    return decision.kind === 'won' ||
+      (decision.kind === 'unavailable' && decision.nothingKnows && !this.keyed.deferred && this.keyed.route.idempotency.onStoreDown === 'forward')
   }
 
   /** The lease is never renewed past this, unless an answer waits to be settled: no record stays claimed for ever (E2, I9). */
   hardEndMs (): number {
-    return this.sendsFromMs + this.visit.route.upstream.timeoutMs + SETTLE_TIME_MS
+    return this.sendsFromMs + this.keyed.route.upstream.timeoutMs + SETTLE_TIME_MS
   }
 }
 

@@ -19,12 +19,12 @@ export class Executions {
 
   /** Nobody else's execution of the record stands here. */
   enter (execution: Execution): void {
-    this.#slots.set(execution.visit.name, { execution })
+    this.#slots.set(execution.keyed.name, { execution })
   }
 
   /** Once it has left, or another one has come in its place, nothing happens. */
   leave (execution: Execution): void {
-    const { name } = execution.visit
+    const { name } = execution.keyed
     const slot = this.#slots.get(name)
     if (slot?.execution !== execution) return
     slot.execution = null

@@ -6,14 +6,14 @@ import { rulesOf } from '../core/deciding.ts'
 import { guardedRequestHeaders } from '../core/headers.ts'
 import { verifierOf } from '../core/signature.ts'
 import type { Sending, StreamedResult, UpstreamResult } from '../ports.ts'
-import type { Execution, Visit } from './execution.ts'
+import type { Execution, KeyedRequest } from './execution.ts'
 import type { Limits } from './limits.ts'
 import type { Registration } from './registration.ts'
 import { UpstreamTime } from './upstream-time.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
-export interface ForwardParts {
-  readonly world: World
+export interface ForwardContext {
+  readonly deps: Deps
   readonly limits: Limits
 }
 
@@ -25,7 +25,7 @@ const SUSPENDED_SHARE = MARGIN_SHARE / 4
 
 /** What of an execution its sending touches; one of mode drop has no more. */
 export interface Forwarding {
-  readonly visit: Visit
+  readonly keyed: KeyedRequest
   /** null: nobody counts them. */
   readonly attempt: number | null
   /** Went through before: the upstream is told. */
@@ -35,44 +35,44 @@ export interface Forwarding {
 }
 
 /** `maySend`: asked at the last point before the first byte. `placed`: called when that may come, for there is a connection's place. */
-export async function send (gateway: ForwardParts, execution: Forwarding, maySend: () => boolean, placed: () => void = () => {}): Promise<UpstreamResult> {
-  const { visit } = execution
-  const { clock, upstream } = gateway.world
-  const { route, asked } = visit
+export async function send (context: ForwardContext, execution: Forwarding, maySend: () => boolean, placed: () => void = () => {}): Promise<UpstreamResult> {
+  const { keyed } = execution
+  const { clock, upstream } = context.deps
+  const { route, asked } = keyed
   const time = new UpstreamTime(clock, route.upstream)
   const sending = upstream.send({
     upstream: route.upstream,
     method: asked.method,
     target: asked.target,
-    headers: guardedRequestHeaders(visit.rawHeaders, {
-      record: { id: visit.name, attempt: execution.attempt },
+    headers: guardedRequestHeaders(keyed.rawHeaders, {
+      record: { id: keyed.name, attempt: execution.attempt },
       duplicate: execution.duplicate ?? false,
       verified: verifierOf(route.idempotency),
-      requestId: visit.requestId,
+      requestId: keyed.requestId,
       keyHeader: route.idempotency.key.header,
       rules: rulesOf(route.idempotency),
       forwardKey: route.idempotency.forwardKey,
       host: route.upstream.host,
-      forwarded: visit.forwarded,
+      forwarded: keyed.forwarded,
       extra: route.upstream.requestHeaders,
       bodyBytes: asked.body.length
     }),
     body: asked.body,
     responseBytesMax: route.idempotency.keep.responseBytesMax,
-    holder: visit.holding.holder,
+    holder: keyed.reservation.holder,
     placed: () => {
       time.begin()
       placed()
     },
-    informed: visit.informed,
-    reserve: bytes => reserve(gateway, execution, bytes)
+    informed: keyed.informed,
+    reserve: bytes => reserve(context, execution, bytes)
   }, maySend)
   execution.sending = sending
   time.limit(sending)
   try {
     const result = await sending.result
-    if (result.kind === 'unsent' && result.refusal !== undefined) gateway.world.meter.shed('upstreamConnections', result.refusal)
-    if (result.kind === 'stream') releaseWhenTaken(gateway, execution, result)
+    if (result.kind === 'unsent' && result.refusal !== undefined) context.deps.meter.shed('upstreamConnections', result.refusal)
+    if (result.kind === 'stream') releaseWhenTaken(context, execution, result)
     return result
   } finally {
     time.end()
@@ -80,30 +80,30 @@ export async function send (gateway: ForwardParts, execution: Forwarding, maySen
 }
 
 /** The client may take its time to read what was buffered, and longer than the execution. */
-function releaseWhenTaken (gateway: ForwardParts, execution: Forwarding, { taken }: StreamedResult): void {
-  const { bufferedBytes, visit: { holding: { holder } } } = execution
+function releaseWhenTaken (context: ForwardContext, execution: Forwarding, { taken }: StreamedResult): void {
+  const { bufferedBytes, keyed: { reservation: { holder } } } = execution
   execution.bufferedBytes = 0
-  void taken.then(() => { gateway.limits.buffered.release('answers', bufferedBytes, holder) })
+  void taken.then(() => { context.limits.buffered.release('answers', bufferedBytes, holder) })
 }
 
-function reserve (gateway: ForwardParts, execution: Forwarding, bytes: number): boolean {
-  if (gateway.limits.buffered.take('answers', bytes, execution.visit.holding.holder) !== null) return false
+function reserve (context: ForwardContext, execution: Forwarding, bytes: number): boolean {
+  if (context.limits.buffered.take('answers', bytes, execution.keyed.reservation.holder) !== null) return false
   execution.bufferedBytes += bytes
   return true
 }
 
 /** E0: the last point before the first byte. The owner believes in its lease on its own clock, or nothing is sent. */
-export function maySend (gateway: ForwardParts & { readonly registration: Registration }, execution: Execution): boolean {
-  const { clock } = gateway.world
+export function maySend (context: ForwardContext & { readonly registration: Registration }, execution: Execution): boolean {
+  const { clock } = context.deps
   const now = clock.monotonicMs()
   if (!execution.won) {
     if (!execution.cancelled) execution.sentAtMs = now
     return !execution.cancelled
   }
-  const { leaseMs } = execution.visit.claim
+  const { leaseMs } = execution.keyed.claim
   // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
   const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)
-  if (!execution.visit.deferred && gateway.registration.standing(execution.visit.route.name) !== execution.registered) return false
+  if (!execution.keyed.deferred && context.registration.standing(execution.keyed.route.name) !== execution.registered) return false
   const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
   if (may) execution.sentAtMs = now
   return may

@@ -5,7 +5,7 @@
 import { errorStack } from '../errors.ts'
 import type { Clock } from '../ports.ts'
 import { ArbiterClock } from './arbiter-clock.ts'
-import { Contact } from './contact.ts'
+import { LapseGuard } from './contact.ts'
 import { Drain } from './drain.ts'
 import { Executions } from './executions.ts'
 import { Generation } from './generation.ts'
@@ -16,16 +16,16 @@ import { Leases } from './leases.ts'
 import { Limits } from './limits.ts'
 import type { DropMode, InboxMode, Modes } from './modes.ts'
 import { observed, observedInbox } from './observed.ts'
-import type { PipelineParts } from './handle.ts'
-import { RecentAnswers } from './recent.ts'
+import type { PipelineContext } from './handle.ts'
+import { ReplayCache } from './recent.ts'
 import { RecordCounts } from './record-counts.ts'
 import { RecordWrites } from './record-writes.ts'
 import { Registration } from './registration.ts'
 import { Notices } from './notices.ts'
 import { ScopeSplits } from './scope-splits.ts'
-import { Watches } from './watches.ts'
+import { RecordSubscriptions } from './watches.ts'
 import { WORKER_LEASE_MS } from './worker-leases.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
 /** Share of a lease that the heartbeat waits, and how many missed ones break the contact (E2b). */
 const HEARTBEAT_SHARE = 1 / 6
@@ -34,26 +34,26 @@ const HEARTBEATS_MISSED = 2.5
 /** How long a step of the arbiter's clock is held against it where nobody says how long things are kept. */
 const KEEP_MS_MAX = 365 * 86_400_000
 
-export class Gateway implements PipelineParts {
-  world: World
-  readonly drain = new Drain(() => this.world.clock)
+export class Gateway implements PipelineContext {
+  deps: Deps
+  readonly drain = new Drain(() => this.deps.clock)
   readonly limits: Limits
   readonly executions = new Executions()
-  readonly recent: RecentAnswers
+  readonly replayCache: ReplayCache
   readonly leases: Leases
   readonly arbiterClock: ArbiterClock
   /** Of the copies in Redis. */
   readonly generation: Generation
   readonly writes: RecordWrites
-  readonly contact: Contact
+  readonly lapseGuard: LapseGuard
   /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
-  readonly workersContact: Contact
+  readonly workerLapseGuard: LapseGuard
   readonly heartbeatMs: number
   readonly registration: Registration
   readonly ids: Ids
-  readonly watches: Watches
+  readonly subscriptions: RecordSubscriptions
   readonly scopeSplits = new ScopeSplits()
-  readonly notices = new Notices(() => this.world)
+  readonly notices = new Notices(() => this.deps)
   readonly knownScopes = new KnownScopes()
   readonly recordCounts: RecordCounts
   /** How much is in the inboxes, as far as this process knows. */
@@ -70,23 +70,23 @@ export class Gateway implements PipelineParts {
   /** Called when there is a new question for the upstream; the reconciler listens. */
   onQuestion: () => void = () => {}
 
-  constructor (world: World, modes: Modes, shortestLeaseMs = world.longestLeaseMs) {
-    this.arbiterClock = world.arbiterClock ?? new ArbiterClock({ ...world, shortestLeaseMs, longestKeepMs: world.longestKeepMs ?? KEEP_MS_MAX })
-    this.contact = contactFor(world.clock, this.arbiterClock, world.longestLeaseMs, shortestLeaseMs)
-    this.workersContact = contactFor(world.clock, this.arbiterClock, WORKER_LEASE_MS)
+  constructor (deps: Deps, modes: Modes, shortestLeaseMs = deps.longestLeaseMs) {
+    this.arbiterClock = deps.arbiterClock ?? new ArbiterClock({ ...deps, shortestLeaseMs, longestKeepMs: deps.longestKeepMs ?? KEEP_MS_MAX })
+    this.lapseGuard = lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs, shortestLeaseMs)
+    this.workerLapseGuard = lapseGuardFor(deps.clock, this.arbiterClock, WORKER_LEASE_MS)
     this.heartbeatMs = heartbeatMs(shortestLeaseMs)
-    this.arbiterClock.onAnew = () => { for (const contact of [this.contact, this.workersContact]) contact.broken() }
-    this.world = { ...world, records: observed(world.records, this.contact, this.workersContact), inbox: observedInbox(world.inbox, this.workersContact) }
-    this.limits = new Limits(() => this.world)
-    this.recent = new RecentAnswers(world.clock, world.limits.recentBytes)
+    this.arbiterClock.onAnew = () => { for (const lapseGuard of [this.lapseGuard, this.workerLapseGuard]) lapseGuard.broken() }
+    this.deps = { ...deps, records: observed(deps.records, this.lapseGuard, this.workerLapseGuard), inbox: observedInbox(deps.inbox, this.workerLapseGuard) }
+    this.limits = new Limits(() => this.deps)
+    this.replayCache = new ReplayCache(deps.clock, deps.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
-    this.generation = new Generation(world.clock)
+    this.generation = new Generation(deps.clock)
     this.writes = new RecordWrites(this)
-    this.ids = new Ids(() => this.world, world)
-    this.registration = new Registration(() => this.world, this.arbiterClock.gateway, this.ids)
+    this.ids = new Ids(() => this.deps, deps)
+    this.registration = new Registration(() => this.deps, this.arbiterClock.gateway, this.ids)
     this.ids.onSwitch = () => { this.registration.comparesAnew() }
     this.recordCounts = new RecordCounts(this)
-    this.watches = new Watches(world)
+    this.subscriptions = new RecordSubscriptions(deps)
     this.drop = modes.drop(this)
     this.inbox = modes.inbox(this)
   }
@@ -97,24 +97,24 @@ export class Gateway implements PipelineParts {
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become ({ limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes, ...keyed }: Pick<World, 'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'>): void {
+  become ({ limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes, ...keyed }: Pick<Deps, 'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'>): void {
     this.ids.become(keyed)
-    this.world = { ...this.world, limits, probed, inboxes, longestLeaseMs: Math.max(this.world.longestLeaseMs, longestLeaseMs) }
-    this.contact.lengthen(longestLeaseMs)
+    this.deps = { ...this.deps, limits, probed, inboxes, longestLeaseMs: Math.max(this.deps.longestLeaseMs, longestLeaseMs) }
+    this.lapseGuard.lengthen(longestLeaseMs)
     this.arbiterClock.lengthen(longestKeepMs)
     this.limits.resize(limits)
-    this.recent.resize(limits.recentBytes)
+    this.replayCache.resize(limits.recentBytes)
     // Whatever waits on a route that is new here.
     this.onMessage()
   }
 
   /** It runs here, or has run here a moment ago. */
-  readonly knows = (name: string): boolean => this.executions.get(name) !== undefined || this.recent.find(name) !== null || this.drop.has(name)
+  readonly knows = (name: string): boolean => this.executions.get(name) !== undefined || this.replayCache.find(name) !== null || this.drop.has(name)
 
   /** Work that nobody waits for, and whose failure must not be lost. */
   background (work: Promise<void>): void {
     work.catch((error: unknown) => {
-      this.world.log.error({ error: errorStack(error) }, 'background work failed')
+      this.deps.log.error({ error: errorStack(error) }, 'background work failed')
     })
   }
 
@@ -123,8 +123,8 @@ export class Gateway implements PipelineParts {
 
   /** Resolves when nothing is under way, or after `ms`. */
   async idle (ms: number): Promise<boolean> {
-    const endsAtMs = this.world.clock.monotonicMs() + ms
-    while (!this.drain.stopped && this.busy > 0 && this.world.clock.monotonicMs() < endsAtMs) await this.drain.pause(IDLE_LOOK_MS)
+    const endsAtMs = this.deps.clock.monotonicMs() + ms
+    while (!this.drain.stopped && this.busy > 0 && this.deps.clock.monotonicMs() < endsAtMs) await this.drain.pause(IDLE_LOOK_MS)
     return this.busy === 0
   }
 
@@ -140,7 +140,7 @@ export class Gateway implements PipelineParts {
   /** The drain's time is over for those who wait for an execution in another process, too: they are answered that it is in flight. */
   releaseWaiters (): void {
     this.drain.advance('closing')
-    this.watches.wakeAll()
+    this.subscriptions.wakeAll()
   }
 
   stop (): void {
@@ -152,8 +152,8 @@ export class Gateway implements PipelineParts {
 const IDLE_LOOK_MS = 20
 
 /** A silence that is not noticed must not use up the shortest lease: whoever holds it could not renew meanwhile either. */
-function contactFor (clock: Clock, arbiterClock: ArbiterClock, leaseMs: number, shortestMs = leaseMs): Contact {
-  return new Contact(clock, leaseMs, shortestMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED, () => arbiterClock.aheadMs === 0)
+function lapseGuardFor (clock: Clock, arbiterClock: ArbiterClock, leaseMs: number, shortestMs = leaseMs): LapseGuard {
+  return new LapseGuard(clock, leaseMs, shortestMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED, () => arbiterClock.aheadMs === 0)
 }
 
 /** Between two heartbeats: as the shortest of the leases needs it whose contact they keep known. */

@@ -2,7 +2,7 @@
 import type { Holder } from '../core/limit.ts'
 import type { BodyRoom } from './shares.ts'
 
-export class Holding {
+export class BodyReservation {
   readonly #room: BodyRoom
   readonly #leave: () => void
   #holders = 1

@@ -8,7 +8,7 @@ import type { GuardedRoute } from '../core/policy.ts'
 import type { Rules } from '../core/rules.ts'
 import { keysOf, NEWEST_RULES, schemeNames } from '../core/schemes.ts'
 import type { Scheme, SchemeKeys, Schemes } from '../core/schemes.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
 /** Whose key it is, under given rules; null: under these nobody can tell. */
 export type ScopeUnder = (rules: Rules) => string | null
@@ -35,7 +35,7 @@ const UNHEARD = 0
 interface Known { readonly current: SchemeKeys, readonly earlier: SchemeKeys | null }
 
 export class Ids {
-  readonly #world: () => World
+  readonly #deps: () => Deps
   #secrets: readonly Buffer[]
   /** How long marks are kept that are not in the database, which therefore does not know whether any are left. */
   #marksKeptMs: number
@@ -51,8 +51,8 @@ export class Ids {
   /** Called when another scheme claims than this process has heard of. */
   onSwitch: () => void = () => {}
 
-  constructor (world: () => World, { secrets = [], marksKeptMs = 0 }: Pick<World, 'secrets' | 'marksKeptMs'>) {
-    this.#world = world
+  constructor (deps: () => Deps, { secrets = [], marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>) {
+    this.#deps = deps
     this.#secrets = secrets
     this.#marksKeptMs = marksKeptMs
   }
@@ -88,7 +88,7 @@ export class Ids {
   }
 
   /** A reload. Marks of before it live on. */
-  become ({ secrets = this.#secrets, marksKeptMs = 0 }: Pick<World, 'secrets' | 'marksKeptMs'>): void {
+  become ({ secrets = this.#secrets, marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>): void {
     this.#secrets = secrets
     this.#marksKeptMs = Math.max(this.#marksKeptMs, marksKeptMs)
     if (this.#schemes !== null) this.#take(this.#schemes)
@@ -102,7 +102,7 @@ export class Ids {
   /** Asks the database. One at a time: who comes meanwhile may have been told otherwise since it began, and asks once more. @throws as the store does */
   async look (): Promise<void> {
     await this.#looking?.catch(() => {})
-    this.#looking ??= this.#world().records.schemes().then(schemes => { this.#take(schemes) }).finally(() => { this.#looking = null })
+    this.#looking ??= this.#deps().records.schemes().then(schemes => { this.#take(schemes) }).finally(() => { this.#looking = null })
     await this.#looking
   }
 
@@ -132,7 +132,7 @@ export class Ids {
 
   /** There is a record, a message or a mark. @throws as the store does */
   async stands ({ name, idempotency: { drop } }: GuardedRoute, id: Buffer): Promise<boolean> {
-    const { records, inbox, marks } = this.#world()
+    const { records, inbox, marks } = this.#deps()
     if (drop !== null) return marks.of(name, drop).stands(id)
     const row = await records.look(id)
     return (row !== null && !row.past) || await inbox.look(id) !== null
@@ -149,8 +149,8 @@ export class Ids {
     const keys = this.#keysOf(current)
     const before = earlier === null || earlier.isLost || (earlier.isOver && earlier.ageMs > this.#marksKeptMs) ? null : this.#keysOf(earlier)
     const wrong = [keys, before].find(each => typeof each === 'string') ?? null
-    if (typeof wrong === 'string' && wrong !== this.#blocked) this.#world().log.error({ scheme: current.name }, wrong)
-    if (wrong === null && this.#known?.current.number !== current.number) this.#world().log.info({ scheme: current.name, earlier: earlier?.name ?? null }, 'ids are made by this scheme')
+    if (typeof wrong === 'string' && wrong !== this.#blocked) this.#deps().log.error({ scheme: current.name }, wrong)
+    if (wrong === null && this.#known?.current.number !== current.number) this.#deps().log.info({ scheme: current.name, earlier: earlier?.name ?? null }, 'ids are made by this scheme')
     this.#blocked = typeof wrong === 'string' ? wrong : null
     if (typeof keys === 'string' || typeof before === 'string') return
     const isNew = this.#known?.current.number !== keys.number

@@ -4,7 +4,7 @@ import type { IssuedKeysPolicy } from '../core/policy.ts'
 import { bodyRefusal } from './request.ts'
 import type { GuardedRequest } from './request.ts'
 import { callerScope } from './caller.ts'
-import type { CallerParts, CallerRequest } from './caller.ts'
+import type { CallerContext, CallerRequest } from './caller.ts'
 import type { Drain } from './drain.ts'
 import type { Limits } from './limits.ts'
 import type { Rejected } from './outcome.ts'
@@ -17,14 +17,14 @@ export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody' | 'peer
 
 export interface IssuedKey { readonly kind: 'issued', readonly key: string, readonly expiresAtMs: number }
 
-export async function issueKey (gateway: CallerParts & { readonly drain: Drain, readonly limits: Limits }, policy: IssuedKeysPolicy, request: KeyRequest): Promise<IssuedKey | Rejected> {
-  if (gateway.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
-  const scope = await callerScope(gateway, request, policy, ISSUED_KEYS_PATH)
+export async function issueKey (context: CallerContext & { readonly drain: Drain, readonly limits: Limits }, policy: IssuedKeysPolicy, request: KeyRequest): Promise<IssuedKey | Rejected> {
+  if (context.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
+  const scope = await callerScope(context, request, policy, ISSUED_KEYS_PATH)
   if (scope.kind === 'refused') return scope.outcome
-  const room = new BodyRoom(gateway.limits, holderOf(scope.caller, request.peer), BODY_BYTES_MAX)
+  const room = new BodyRoom(context.limits, holderOf(scope.caller, request.peer), BODY_BYTES_MAX)
   const read = await request.readBody(BODY_BYTES_MAX, room)
   room.release()
   if (read.kind !== 'body') return bodyRefusal(read.kind, room)
-  const { clock, random } = gateway.world
+  const { clock, random } = context.deps
   return { kind: 'issued', ...makeIssuedKey(policy, { scope: scope.caller, nowMs: clock.wallMs(), random: random.bytes(KEY_RANDOM_BYTES) }) }
 }

@@ -7,9 +7,9 @@ import type { Cancel, RenewResult } from '../ports.ts'
 import type { Execution } from './execution.ts'
 import { readClocks } from './clock-reading.ts'
 import type { ClockReading } from './clock-reading.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
-interface LeaseParts { readonly world: World, readonly background: (work: Promise<void>) => void }
+interface LeaseContext { readonly deps: Deps, readonly background: (work: Promise<void>) => void }
 
 /** A lease is due for renewal when a third of it is used up. */
 const RENEW_AT_SHARE = 1 / 3
@@ -20,14 +20,14 @@ const TICK_SHORTEST_MS = 20
 const TICK_LONGEST_MS = 1_000
 
 export class Leases {
-  readonly #gateway: LeaseParts
+  readonly #context: LeaseContext
   readonly #tickMs: number
   readonly #held = new Bag<Execution>()
   #cancelTick: Cancel | null = null
   #renewing = false
 
-  constructor (gateway: LeaseParts, shortestLeaseMs: number) {
-    this.#gateway = gateway
+  constructor (context: LeaseContext, shortestLeaseMs: number) {
+    this.#context = context
     const tickMs = shortestLeaseMs * RENEW_AT_SHARE / TICKS_PER_PERIOD
     this.#tickMs = Math.min(TICK_LONGEST_MS, Math.max(TICK_SHORTEST_MS, tickMs))
   }
@@ -50,7 +50,7 @@ export class Leases {
 
   #arm (): void {
     if (this.#cancelTick !== null || this.#held.size === 0) return
-    this.#cancelTick = this.#gateway.world.clock.after(this.#tickMs, () => {
+    this.#cancelTick = this.#context.deps.clock.after(this.#tickMs, () => {
       this.#cancelTick = null
       this.#tick()
       this.#arm()
@@ -59,27 +59,27 @@ export class Leases {
 
   #tick (): void {
     if (this.#renewing) return
-    const reading = readClocks(this.#gateway.world.clock)
+    const reading = readClocks(this.#context.deps.clock)
     const due = this.#held.all().filter(execution => isDue(execution, reading.monotonicMs))
     if (due.length === 0) return
     this.#renewing = true
-    this.#gateway.background(this.#renew(due, reading).finally(() => { this.#renewing = false }))
+    this.#context.background(this.#renew(due, reading).finally(() => { this.#renewing = false }))
   }
 
   async #renew (due: readonly Execution[], reading: ClockReading): Promise<void> {
-    this.#gateway.background(this.#renewLocks(due))
+    this.#context.background(this.#renewLocks(due))
     try {
-      const results = await this.#gateway.world.records.renew(due.map(execution => execution.token))
+      const results = await this.#context.deps.records.renew(due.map(execution => execution.token))
       due.forEach((execution, index) => this.#note(execution, results[index] ?? 'lost', reading))
     } catch (error) {
-      this.#gateway.world.log.warn({ executions: due.length, error: error instanceof Error ? error.message : String(error) }, 'leases could not be renewed')
+      this.#context.deps.log.warn({ executions: due.length, error: error instanceof Error ? error.message : String(error) }, 'leases could not be renewed')
     }
   }
 
   async #renewLocks (due: readonly Execution[]): Promise<void> {
-    const byLease = Map.groupBy(due, execution => execution.visit.claim.leaseMs)
+    const byLease = Map.groupBy(due, execution => execution.keyed.claim.leaseMs)
     for (const [leaseMs, executions] of byLease) {
-      await this.#gateway.world.locks.renew(executions.map(({ visit, owner }) => ({ id: visit.id, owner })), leaseMs)
+      await this.#context.deps.locks.renew(executions.map(({ keyed, owner }) => ({ id: keyed.id, owner })), leaseMs)
     }
   }
 
@@ -91,14 +91,14 @@ export class Leases {
     if (result === 'skipped' || execution.lease === null) return
     execution.leaseLost = true
     this.drop(execution)
-    const { route, name } = execution.visit
-    this.#gateway.world.meter.leaseLost(route.name)
-    this.#gateway.world.log.warn({ record: name, route: route.name, attempt: execution.attempt, sent: execution.sentAtMs !== null }, 'lease lost while the execution runs')
+    const { route, name } = execution.keyed
+    this.#context.deps.meter.leaseLost(route.name)
+    this.#context.deps.log.warn({ record: name, route: route.name, attempt: execution.attempt, sent: execution.sentAtMs !== null }, 'lease lost while the execution runs')
   }
 }
 
 function isDue (execution: Execution, now: number): boolean {
-  const { leaseMs } = execution.visit.claim
+  const { leaseMs } = execution.keyed.claim
   const usedMs = leaseMs - (execution.leaseEndsAtMs - now)
   return usedMs >= leaseMs * RENEW_AT_SHARE && (now < execution.hardEndMs() || execution.unsettled)
 }

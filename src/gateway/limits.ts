@@ -7,13 +7,13 @@ import type { Holder, Refusal } from '../core/limit.ts'
 import { codeOfRefusal } from '../core/problems.ts'
 import type { ShedLimit } from '../ports.ts'
 import { Buffers } from './buffers.ts'
-import { CallerPlaces } from './caller-places.ts'
+import { CallerSlots } from './caller-places.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
 export class Limits {
-  readonly #world: () => Pick<World, 'limits' | 'meter' | 'log'>
+  readonly #deps: () => Pick<Deps, 'limits' | 'meter' | 'log'>
   /** Executions of both modes, by who began them: limits.executions. */
   readonly executing: Limit
   /** Requests that wait for another one's execution: limits.waiters. */
@@ -22,11 +22,11 @@ export class Limits {
   readonly buffered: Buffers
   /** Bytes of answers that the arbiter has not taken: limits.unsettledBytes. */
   readonly unsettled: Limit
-  readonly callerPlaces = new CallerPlaces()
+  readonly callerSlots = new CallerSlots()
 
-  constructor (world: () => Pick<World, 'limits' | 'meter' | 'log'>) {
-    this.#world = world
-    const { executions, waiters, bufferedBytes, unsettledBytes, share } = world().limits
+  constructor (deps: () => Pick<Deps, 'limits' | 'meter' | 'log'>) {
+    this.#deps = deps
+    const { executions, waiters, bufferedBytes, unsettledBytes, share } = deps().limits
     this.executing = new Limit(executions, share)
     this.waiting = new Limit(waiters, share)
     this.buffered = new Buffers(bufferedBytes, share)
@@ -34,7 +34,7 @@ export class Limits {
   }
 
   /** A reload. */
-  resize ({ executions, waiters, bufferedBytes, unsettledBytes, share }: World['limits']): void {
+  resize ({ executions, waiters, bufferedBytes, unsettledBytes, share }: Deps['limits']): void {
     this.executing.resize(executions, share)
     this.waiting.resize(waiters, share)
     this.buffered.resize(bufferedBytes, share)
@@ -42,36 +42,36 @@ export class Limits {
   }
 
   /** The share that one holder may have of `limits.bufferedBytes`. */
-  get share (): number { return this.#world().limits.share }
-  get bufferedBytesMax (): number { return this.#world().limits.bufferedBytes }
+  get share (): number { return this.#deps().limits.share }
+  get bufferedBytesMax (): number { return this.#deps().limits.bufferedBytes }
 
   /** A place among a caller's requests under way; null: it has as many as `limits.inFlightPerScope`. Give it back once. */
-  takeCallerPlace (caller: string): (() => void) | null {
-    return this.callerPlaces.take(caller, this.#world().limits.inFlightPerScope)
+  takeCallerSlot (caller: string): (() => void) | null {
+    return this.callerSlots.take(caller, this.#deps().limits.inFlightPerScope)
   }
 
   /** null: it goes on. Else what is answered; counted. */
   refused (limit: ShedLimit, refusal: Refusal | null): Rejected | null {
     if (refusal === null) return null
-    this.#world().meter.shed(limit, refusal)
+    this.#deps().meter.shed(limit, refusal)
     return rejected(codeOfRefusal(refusal))
   }
 
   /** false: all waiters' places, or this holder's share of them, are taken. */
   enterWait (holder: Holder): boolean {
     if (this.waiting.take(1, holder) !== null) return false
-    this.#world().meter.waiters(1)
+    this.#deps().meter.waiters(1)
     return true
   }
 
   leaveWait (holder: Holder): void {
     this.waiting.release(1, holder)
-    this.#world().meter.waiters(-1)
+    this.#deps().meter.waiters(-1)
   }
 
   /** E6: an answer's bytes count until the arbiter has taken it. At the bound new requests are refused before any claim. */
   holdUnsettled (bytes: number): void {
-    const { meter, log, limits } = this.#world()
+    const { meter, log, limits } = this.#deps()
     const hadRoom = !this.unsettled.full
     this.unsettled.force(bytes)
     meter.unsettledBytes(bytes)
@@ -80,7 +80,7 @@ export class Limits {
 
   releaseUnsettled (bytes: number): void {
     if (bytes === 0) return
-    const { meter, log } = this.#world()
+    const { meter, log } = this.#deps()
     const wasFull = this.unsettled.full
     this.unsettled.release(bytes)
     meter.unsettledBytes(-bytes)

@@ -3,21 +3,21 @@
  * as one of those is not executed: its outcome is not known, and an operator says what it was.
  */
 import { fingerprintUnder } from '../core/fingerprint.ts'
-import type { Part, Visit } from './execution.ts'
+import type { Part, KeyedRequest } from './execution.ts'
 import type { Ids } from './ids.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
 /** @throws as the store does */
-export async function mayBeLost (gateway: { readonly ids: Ids, readonly world: World }, visit: Visit, parts: readonly Part[] | null): Promise<boolean> {
-  const { lost } = gateway.ids
+export async function mayBeLost (context: { readonly ids: Ids, readonly deps: Deps }, keyed: KeyedRequest, parts: readonly Part[] | null): Promise<boolean> {
+  const { lost } = context.ids
   if (lost === null) return false
-  const { records } = gateway.world
-  const { name: route } = visit.route
+  const { records } = context.deps
+  const { name: route } = keyed.route
   const place = `${lost} ${route}`
-  const algorithms = gateway.ids.lostAlgorithms.get(place) ?? await records.lostAlgorithms(lost, route)
-  gateway.ids.lostAlgorithms.set(place, algorithms)
+  const algorithms = context.ids.lostAlgorithms.get(place) ?? await records.lostAlgorithms(lost, route)
+  context.ids.lostAlgorithms.set(place, algorithms)
   if (algorithms.length === 0) return false
-  const found = await Promise.all((parts ?? [visit]).map(async ({ asked, identified: { key } }) => {
+  const found = await Promise.all((parts ?? [keyed]).map(async ({ asked, identified: { key } }) => {
     const made = algorithms.map(alg => ({ alg, under: fingerprintUnder(asked, alg) }))
     // Made by a build that this one does not know: whatever it is, it may be this.
     if (made.some(({ under }) => under.kind === 'unknown')) return true

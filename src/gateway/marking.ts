@@ -8,14 +8,14 @@ import type { Identity } from '../core/identity.ts'
 import type { DropPolicy } from '../core/policy.ts'
 import { errorText, StoreRejected, StoreUnavailable } from '../errors.ts'
 import type { MarkStore } from '../ports.ts'
-import type { Dropping, MarkVerdict } from './droppings.ts'
-import type { Visit } from './execution.ts'
+import type { DropExecution, MarkDecision } from './droppings.ts'
+import type { KeyedRequest } from './execution.ts'
 import type { Drain } from './drain.ts'
-import { OUT_OF_PATIENCE, within } from './patience.ts'
-import type { World } from './world.ts'
+import { TIMED_OUT, withTimeout } from './patience.ts'
+import type { Deps } from './world.ts'
 
-export interface MarkParts {
-  readonly world: World
+export interface MarkContext {
+  readonly deps: Deps
   readonly drain: Drain
   readonly background: (work: Promise<void>) => void
 }
@@ -27,56 +27,56 @@ const RETRY_LONGEST_MS = 2_000
 const REMEMBER_FOR_MS = 30_000
 
 /** Only 'marked' and 'unprotected' permit sending. A mark that comes through later is taken back. */
-export async function markInTime (gateway: MarkParts, dropping: Dropping, marks: MarkStore, policy: DropPolicy): Promise<MarkVerdict> {
-  const { clock, claimWithinMs, log } = gateway.world
-  const marking = mark(gateway, dropping, marks, policy)
-  const verdict = await within(clock, claimWithinMs, marking)
-  if (verdict !== OUT_OF_PATIENCE) return verdict
-  const { name, idempotency: { onStoreDown } } = dropping.visit.route
-  gateway.background(marking.then(async late => { if (late === 'marked') await takeBack(gateway, dropping, marks) }))
-  log.warn({ record: dropping.visit.name, route: name, onStoreDown }, 'event not marked in time')
-  return withoutMark(dropping)
+export async function markInTime (context: MarkContext, execution: DropExecution, marks: MarkStore, policy: DropPolicy): Promise<MarkDecision> {
+  const { clock, claimWithinMs, log } = context.deps
+  const marking = mark(context, execution, marks, policy)
+  const decision = await withTimeout(clock, claimWithinMs, marking)
+  if (decision !== TIMED_OUT) return decision
+  const { name, idempotency: { onStoreDown } } = execution.keyed.route
+  context.background(marking.then(async late => { if (late === 'marked') await takeBack(context, execution, marks) }))
+  log.warn({ record: execution.keyed.name, route: name, onStoreDown }, 'event not marked in time')
+  return withoutMark(execution)
 }
 
 /** May double: a mark that was written all the same is taken back, or ends by itself. */
-function withoutMark ({ visit }: Dropping): MarkVerdict {
-  return visit.route.idempotency.onStoreDown === 'forward' ? 'unprotected' : 'unavailable'
+function withoutMark ({ keyed }: DropExecution): MarkDecision {
+  return keyed.route.idempotency.onStoreDown === 'forward' ? 'unprotected' : 'unavailable'
 }
 
-async function mark (gateway: MarkParts, dropping: Dropping, marks: MarkStore, policy: DropPolicy): Promise<MarkVerdict> {
-  const { visit, token } = dropping
-  const { clock, claimWithinMs, log } = gateway.world
-  const { upstream, name, idempotency: { onStoreDown } } = visit.route
+async function mark (context: MarkContext, execution: DropExecution, marks: MarkStore, policy: DropPolicy): Promise<MarkDecision> {
+  const { keyed, token } = execution
+  const { clock, claimWithinMs, log } = context.deps
+  const { upstream, name, idempotency: { onStoreDown } } = keyed.route
   const [as, keepMs] = policy.mark === 'before' ? ['done', policy.windowMs] as const : ['running', runningMs(upstream.timeoutMs, claimWithinMs)] as const
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
     try {
-      const found = await marks.mark({ ...identityOf(visit), token, as, keepMs })
-      if (found !== 'marked' && dropping.doubted) gateway.background(takeBack(gateway, dropping, marks))
+      const found = await marks.mark({ ...identityOf(keyed), token, as, keepMs })
+      if (found !== 'marked' && execution.doubted) context.background(takeBack(context, execution, marks))
       return found
     } catch (error) {
       const inDoubt = error instanceof StoreUnavailable && error.inDoubt
-      dropping.doubted ||= inDoubt
+      execution.doubted ||= inDoubt
       // Under the same token: if it was applied, this finds it.
-      if (inDoubt && !gateway.drain.stopped && dropping.ageMs(clock) + pauseMs < claimWithinMs / 2) {
-        await gateway.drain.pause(pauseMs)
+      if (inDoubt && !context.drain.stopped && execution.ageMs(clock) + pauseMs < claimWithinMs / 2) {
+        await context.drain.pause(pauseMs)
         continue
       }
-      if (dropping.doubted) gateway.background(takeBack(gateway, dropping, marks))
-      log.warn({ record: visit.name, route: name, onStoreDown, error: errorText(error) }, 'event could not be marked')
-      return withoutMark(dropping)
+      if (execution.doubted) context.background(takeBack(context, execution, marks))
+      log.warn({ record: keyed.name, route: name, onStoreDown, error: errorText(error) }, 'event could not be marked')
+      return withoutMark(execution)
     }
   }
 }
 
 /** Nothing was sent under it. Twice: a statement that was given up may still be on its way. */
-async function takeBack (gateway: MarkParts, dropping: Dropping, marks: MarkStore): Promise<void> {
-  const { visit, token } = dropping
-  const { claimWithinMs } = gateway.world
-  const forMs = runningMs(visit.route.upstream.timeoutMs, claimWithinMs)
-  const remove = async (): Promise<boolean> => marks.remove(visit.id, token)
-  await untilDone(gateway, dropping, remove, forMs)
-  await gateway.drain.pause(claimWithinMs)
-  if (!gateway.drain.stopped) await untilDone(gateway, dropping, remove, forMs)
+async function takeBack (context: MarkContext, execution: DropExecution, marks: MarkStore): Promise<void> {
+  const { keyed, token } = execution
+  const { claimWithinMs } = context.deps
+  const forMs = runningMs(keyed.route.upstream.timeoutMs, claimWithinMs)
+  const remove = async (): Promise<boolean> => marks.remove(keyed.id, token)
+  await untilDone(context, execution, remove, forMs)
+  await context.drain.pause(claimWithinMs)
+  if (!context.drain.stopped) await untilDone(context, execution, remove, forMs)
 }
 
 export interface Ended {
@@ -89,38 +89,38 @@ export interface Ended {
 }
 
 /** After the sending. Never rejects. */
-export async function endMark (gateway: MarkParts, dropping: Dropping, marks: MarkStore, fate: MarkFate, policy: DropPolicy): Promise<Ended> {
+export async function endMark (context: MarkContext, execution: DropExecution, marks: MarkStore, fate: MarkFate, policy: DropPolicy): Promise<Ended> {
   if (fate === 'stays') return { inTime: true, stands: true, rest: Promise.resolve(true) }
-  const { visit, token } = dropping
-  const { clock, claimWithinMs } = gateway.world
-  const ending = fate === 'done'
-    ? untilDone(gateway, dropping, async () => { await marks.done({ ...identityOf(visit), token, keepMs: policy.windowMs }); return true }, REMEMBER_FOR_MS)
-    : untilDone(gateway, dropping, async () => marks.remove(visit.id, token), runningMs(visit.route.upstream.timeoutMs, claimWithinMs))
+  const { keyed, token } = execution
+  const { clock, claimWithinMs } = context.deps
+  const result = fate === 'done'
+    ? untilDone(context, execution, async () => { await marks.done({ ...identityOf(keyed), token, keepMs: policy.windowMs }); return true }, REMEMBER_FOR_MS)
+    : untilDone(context, execution, async () => marks.remove(keyed.id, token), runningMs(keyed.route.upstream.timeoutMs, claimWithinMs))
   const startedAt = clock.monotonicMs()
-  const early = await within(clock, DONE_WITHIN_MS, ending)
-  visit.steps.settleMs = clock.monotonicMs() - startedAt
-  return { inTime: early !== OUT_OF_PATIENCE && early !== null, stands: early === false && policy.mark === 'before', rest: ending }
+  const early = await withTimeout(clock, DONE_WITHIN_MS, result)
+  keyed.steps.settleMs = clock.monotonicMs() - startedAt
+  return { inTime: early !== TIMED_OUT && early !== null, stands: early === false && policy.mark === 'before', rest: result }
 }
 
 /** null: given up. */
-async function untilDone (gateway: MarkParts, { visit }: Dropping, work: () => Promise<boolean>, forMs: number): Promise<boolean | null> {
-  const { clock, meter, log } = gateway.world
+async function untilDone (context: MarkContext, { keyed }: DropExecution, work: () => Promise<boolean>, forMs: number): Promise<boolean | null> {
+  const { clock, meter, log } = context.deps
   const endsAtMs = clock.monotonicMs() + forMs
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
     try {
       return await work()
     } catch (error) {
-      meter.settleRetried(visit.route.name)
-      const over = gateway.drain.stopped || error instanceof StoreRejected || clock.monotonicMs() + pauseMs > endsAtMs
+      meter.settleRetried(keyed.route.name)
+      const over = context.drain.stopped || error instanceof StoreRejected || clock.monotonicMs() + pauseMs > endsAtMs
       if (over) {
-        log.error({ record: visit.name, route: visit.route.name, error: errorText(error) }, 'the mark of an event could not be written; it ends by itself')
+        log.error({ record: keyed.name, route: keyed.route.name, error: errorText(error) }, 'the mark of an event could not be written; it ends by itself')
         return null
       }
-      await gateway.drain.pause(pauseMs)
+      await context.drain.pause(pauseMs)
     }
   }
 }
 
-function identityOf ({ claim: { id, scheme, earlierId } }: Visit): Identity {
+function identityOf ({ claim: { id, scheme, earlierId } }: KeyedRequest): Identity {
   return { id, scheme, earlierId }
 }

@@ -5,15 +5,15 @@ import type { MessageDetail } from '../core/message.ts'
 import type { ProblemCode } from '../core/problems.ts'
 import { ID_BYTES } from '../core/record.ts'
 import { callerScope } from './caller.ts'
-import type { CallerParts, CallerRequest, CallerScope } from './caller.ts'
+import type { CallerContext, CallerRequest, CallerScope } from './caller.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
 export interface FoundMessage { readonly kind: 'message', readonly message: MessageDetail }
 
 /** `name`: what stands for the id in the path. */
-export async function findMessage (gateway: CallerParts, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {
-  const { inbox, inboxes } = gateway.world
+export async function findMessage (context: CallerContext, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {
+  const { inbox, inboxes } = context.deps
   const id = Buffer.from(name, 'base64url')
   // One spelling of each id: what decodes to the same bytes is not the same name.
   if (id.length !== ID_BYTES || id.toString('base64url') !== name) return NONE
@@ -23,15 +23,15 @@ export async function findMessage (gateway: CallerParts, request: CallerRequest,
   if (message === null || route === undefined) return NONE
   // Nothing is verified here: of what a signature has brought in, only who names himself otherwise is told.
   const { scope, jwt, key, verify } = route.idempotency
-  const caller = await callerScope(gateway, request, { scope, jwt, key, verify: verify === 'by-key-id' ? verify : null }, route.name, route.upstream.host)
+  const caller = await callerScope(context, request, { scope, jwt, key, verify: verify === 'by-key-id' ? verify : null }, route.name, route.upstream.host)
   // Not "none": its sender must not take it for lost. Tells nobody more than that an id of 256 bits is one.
   if (caller.kind === 'refused' && TOKEN_TROUBLE.has(caller.outcome.code)) return caller.outcome
-  return isOwner(gateway, caller, message.scopeHash) ? { kind: 'message', message } : NONE
+  return isOwner(context, caller, message.scopeHash) ? { kind: 'message', message } : NONE
 }
 
 /** By the scheme that the message was accepted under, whichever claims now. */
-function isOwner (gateway: CallerParts, caller: CallerScope, scopeHash: Buffer): boolean {
-  return gateway.ids.keyed.some(({ rules, secret }) => {
+function isOwner (context: CallerContext, caller: CallerScope, scopeHash: Buffer): boolean {
+  return context.ids.keyed.some(({ rules, secret }) => {
     const scope = caller.under(rules)?.scope
     return scope !== undefined && timingSafeEqual(messageScope(scope, secret), scopeHash)
   })

@@ -8,18 +8,18 @@ import type { Fingerprint, RawHeaders } from '../core/record.ts'
 import type { Rules } from '../core/rules.ts'
 import type { Sending, UpstreamResult } from '../ports.ts'
 import type { Drain } from './drain.ts'
-import type { Execution, Part, Visit } from './execution.ts'
+import type { Execution, Part, KeyedRequest } from './execution.ts'
 import type { Identified, Ids } from './ids.ts'
 import type { InboxDepths } from './inbox-depths.ts'
 import type { Limits } from './limits.ts'
 import type { Outcome, Rejected } from './outcome.ts'
 import type { RecordCounts } from './record-counts.ts'
 import type { GuardedRequest } from './request.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
 /** What a mode gets of the gateway. */
-export interface ModeParts {
-  readonly world: World
+export interface ModeContext {
+  readonly deps: Deps
   readonly drain: Drain
   readonly limits: Limits
   readonly recordCounts: RecordCounts
@@ -31,14 +31,14 @@ export interface ModeParts {
 }
 
 export interface Modes {
-  readonly drop: (parts: ModeParts) => DropMode
-  readonly inbox: (parts: ModeParts) => InboxMode
+  readonly drop: (parts: ModeContext) => DropMode
+  readonly inbox: (parts: ModeContext) => InboxMode
 }
 
 // ---------------------------------------------------------------- mode drop
 
 export interface DropMode {
-  readonly pass: (visit: Visit, policy: DropPolicy) => Promise<Outcome>
+  readonly pass: (keyed: KeyedRequest, policy: DropPolicy) => Promise<Outcome>
   /** An event of this name is under way here. */
   readonly has: (name: string) => boolean
   readonly size: number
@@ -51,22 +51,22 @@ export interface InboxMode {
   /** A request whose key is in its body, as the messages that it becomes: all of them, or none. */
   readonly split: (request: GuardedRequest, body: Buffer, nowMs: () => number, rules: Rules) => Split
   /** One message of a split request. */
-  readonly partOf: (visit: Visit, message: SplitMessage, identified: Identified) => Part
+  readonly partOf: (keyed: KeyedRequest, message: SplitMessage, identified: Identified) => Part
   /**
    * Accepts all of `parts` (absent: the whole request), or none of them. null: it was executed, or is being executed, under another
    * mode of the route, and its record answers.
    */
-  readonly accept: (visit: Visit, parts?: readonly Part[]) => Promise<Outcome | null>
+  readonly accept: (keyed: KeyedRequest, parts?: readonly Part[]) => Promise<Outcome | null>
   /**
    * With the claim won, whichever way this request goes. null: it is sent. `maySend`: the lease is believed.
    */
   readonly acceptClaimed: (execution: Execution, maySend: () => boolean) => Promise<UpstreamResult | Taken | null>
   /** Its place in an order cannot be read. null: it may come in. */
-  readonly orderRefusal: (visit: Visit) => Rejected | null
+  readonly orderRefusal: (keyed: KeyedRequest) => Rejected | null
   /** The inbox has no room for it. null: it has. */
-  readonly fullRefusal: (visit: Visit) => Rejected | null
+  readonly fullRefusal: (keyed: KeyedRequest) => Rejected | null
   /** What the record says, in the inbox's words; the inbox is asked where the record does not know of its message. */
-  readonly answerOf: (visit: Visit, outcome: Outcome) => Promise<Outcome>
+  readonly answerOf: (keyed: KeyedRequest, outcome: Outcome) => Promise<Outcome>
 }
 
 /** One event, as if the sender had sent it alone. */

@@ -6,20 +6,20 @@
  */
 import { StoreUnavailable } from '../errors.ts'
 import type { InboxStore, RecordStore } from '../ports.ts'
-import type { Contact } from './contact.ts'
+import type { LapseGuard } from './contact.ts'
 
 /** `wrote`: by its result the call has certainly written. Absent: nobody can tell, or it never does. */
 type Tell = <T> (call: Promise<T>, wrote?: (result: T) => boolean) => Promise<T>
 
-function tellOf (contacts: readonly Contact[]): Tell {
+function tellOf (guards: readonly LapseGuard[]): Tell {
   return async (call, wrote = () => false) => {
     try {
       const result = await call
-      if (wrote(result)) for (const contact of contacts) contact.kept()
+      if (wrote(result)) for (const lapseGuard of guards) lapseGuard.kept()
       return result
     } catch (error) {
       // A refusal is an answer: somebody's lock on one row says nothing about the database.
-      if (error instanceof StoreUnavailable && !error.answered) for (const contact of contacts) contact.broken()
+      if (error instanceof StoreUnavailable && !error.answered) for (const lapseGuard of guards) lapseGuard.broken()
       throw error
     }
   }
@@ -30,8 +30,8 @@ const isSettled = ({ kind }: { readonly kind: string }): boolean => kind === 'se
 const isAny = (changed: readonly unknown[]): boolean => changed.length > 0
 const always = (): boolean => true
 
-export function observed (records: RecordStore, ...contacts: readonly Contact[]): RecordStore {
-  const tell = tellOf(contacts)
+export function observed (records: RecordStore, ...guards: readonly LapseGuard[]): RecordStore {
+  const tell = tellOf(guards)
   return {
     name: records.name,
     get installation () { return records.installation },
@@ -60,8 +60,8 @@ export function observed (records: RecordStore, ...contacts: readonly Contact[])
 }
 
 /** The same for what the inbox's workers write. What is accepted at the door says nothing of them, nor do people's changes. */
-export function observedInbox (inbox: InboxStore, ...contacts: readonly Contact[]): InboxStore {
-  const tell = tellOf(contacts)
+export function observedInbox (inbox: InboxStore, ...guards: readonly LapseGuard[]): InboxStore {
+  const tell = tellOf(guards)
   return {
     accept: async message => inbox.accept(message),
     acceptAll: async messages => inbox.acceptAll(messages),

@@ -4,7 +4,7 @@ import type { IssuedKeyVerdict } from '../core/issued-keys.ts'
 import type { FoundKey } from '../core/key-sources.ts'
 import type { IssuedKeysPolicy } from '../core/policy.ts'
 import type { Ids } from './ids.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 import type { GuardedRequest } from './request.ts'
 import { eitherRules } from './caller.ts'
 import type { CallerScope } from './caller.ts'
@@ -12,22 +12,22 @@ import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
 /** null: the route takes any key, or this one is good. */
-export function notIssued (gateway: { readonly world: World, readonly ids: Ids }, { route, steps }: GuardedRequest, found: FoundKey, caller: Pick<CallerScope, 'under'>): Rejected | null {
+export function notIssued (context: { readonly deps: Deps, readonly ids: Ids }, { route, steps }: GuardedRequest, found: FoundKey, caller: Pick<CallerScope, 'under'>): Rejected | null {
   const { issued } = route.idempotency
   if (issued === null) return null
-  const verdict = found.kind === 'key' ? verdictOn(gateway, issued, found.key, caller) : 'forged'
-  if (verdict === 'good') return null
-  steps.reason = `KEY_${verdict.toUpperCase()}`
-  return rejected('key-invalid', DETAILS[verdict])
+  const decision = found.kind === 'key' ? verdictOn(context, issued, found.key, caller) : 'forged'
+  if (decision === 'good') return null
+  steps.reason = `KEY_${decision.toUpperCase()}`
+  return rejected('key-invalid', DETAILS[decision])
 }
 
 /** A key is good for its caller under the rules that it was issued by, whichever hold now. */
-function verdictOn (gateway: { readonly world: World, readonly ids: Ids }, issued: IssuedKeysPolicy, key: string, caller: Pick<CallerScope, 'under'>): IssuedKeyVerdict {
-  const nowMs = gateway.world.clock.wallMs()
-  for (const rules of eitherRules(gateway.ids)) {
+function verdictOn (context: { readonly deps: Deps, readonly ids: Ids }, issued: IssuedKeysPolicy, key: string, caller: Pick<CallerScope, 'under'>): IssuedKeyVerdict {
+  const nowMs = context.deps.clock.wallMs()
+  for (const rules of eitherRules(context.ids)) {
     const scope = caller.under(rules)?.caller
-    const verdict = scope === undefined ? 'forged' : judgeIssuedKey(issued, { key, scope, nowMs })
-    if (verdict !== 'forged') return verdict
+    const decision = scope === undefined ? 'forged' : judgeIssuedKey(issued, { key, scope, nowMs })
+    if (decision !== 'forged') return decision
   }
   return 'forged'
 }

@@ -7,12 +7,12 @@ import { answerHeaders, guardedRequestHeaders } from '../core/headers.ts'
 import type { Holder } from '../core/limit.ts'
 import type { GuardedRequest } from './request.ts'
 import type { Limits } from './limits.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 import type { Outcome } from './outcome.ts'
 import { UpstreamTime } from './upstream-time.ts'
 
-export async function passOn (gateway: { readonly world: World, readonly limits: Limits }, { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest, body: Buffer, holder: Holder): Promise<Outcome> {
-  const { clock, upstream } = gateway.world
+export async function passOn (context: { readonly deps: Deps, readonly limits: Limits }, { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest, body: Buffer, holder: Holder): Promise<Outcome> {
+  const { clock, upstream } = context.deps
   const { upstream: to, idempotency } = route
   let heldBytes = 0
   const time = new UpstreamTime(clock, to)
@@ -27,12 +27,12 @@ export async function passOn (gateway: { readonly world: World, readonly limits:
     informed,
     responseBytesMax: idempotency.keep.responseBytesMax,
     reserve: bytes => {
-      if (gateway.limits.buffered.take('answers', bytes, holder) !== null) return false
+      if (context.limits.buffered.take('answers', bytes, holder) !== null) return false
       heldBytes += bytes
       return true
     }
   }, () => true)
-  const release = (): void => { gateway.limits.buffered.release('answers', heldBytes, holder) }
+  const release = (): void => { context.limits.buffered.release('answers', heldBytes, holder) }
   time.limit(sending)
   const sentAt = clock.monotonicMs()
   try {

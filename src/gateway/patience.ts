@@ -3,12 +3,12 @@
  */
 import type { Clock } from '../ports.ts'
 
-export const OUT_OF_PATIENCE = Symbol('out of patience')
+export const TIMED_OUT = Symbol('out of patience')
 
-/** The promise's value, or {@link OUT_OF_PATIENCE} after `ms`. Rejects only as the promise does. */
-export async function within<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof OUT_OF_PATIENCE> {
+/** The promise's value, or {@link TIMED_OUT} after `ms`. Rejects only as the promise does. */
+export async function withTimeout<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof TIMED_OUT> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(Math.max(0, ms), () => { resolve(OUT_OF_PATIENCE) })
+    const cancel = clock.after(Math.max(0, ms), () => { resolve(TIMED_OUT) })
     promise.then(value => {
       cancel()
       resolve(value)
@@ -19,10 +19,10 @@ export async function within<T> (clock: Clock, ms: number, promise: Promise<T>):
   })
 }
 
-/** As {@link within}, and out of patience too when `gone` resolves: nobody is left to be told. */
-export async function withinOrGone<T> (clock: Clock, ms: number, promise: Promise<T>, gone: Promise<void>): Promise<T | typeof OUT_OF_PATIENCE> {
-  const left: Promise<typeof OUT_OF_PATIENCE> = gone.then(() => OUT_OF_PATIENCE)
-  return within(clock, ms, Promise.race([promise, left]))
+/** As {@link withTimeout}, and timed out too when `gone` resolves: nobody is left to be told. */
+export async function withTimeoutOrGone<T> (clock: Clock, ms: number, promise: Promise<T>, gone: Promise<void>): Promise<T | typeof TIMED_OUT> {
+  const left: Promise<typeof TIMED_OUT> = gone.then(() => TIMED_OUT)
+  return withTimeout(clock, ms, Promise.race([promise, left]))
 }
 
 export async function pause (clock: Clock, ms: number): Promise<void> {

@@ -10,10 +10,10 @@ import type { Answer } from '../core/record.ts'
 import { explained } from '../core/upstream-fault.ts'
 import type { DueProbe, ProbeResult, Resolution, UpstreamResult } from '../ports.ts'
 import type { Drain } from './drain.ts'
-import type { ProbedRoute, World } from './world.ts'
+import type { ProbedRoute, Deps } from './world.ts'
 
-interface ProbeParts {
-  readonly world: World
+interface ProbeContext {
+  readonly deps: Deps
   readonly drain: Drain
 }
 
@@ -21,9 +21,9 @@ interface ProbeParts {
 const UNASKABLE_MS = 60_000
 const UNASKABLE_LONGEST_MS = 3_600_000
 
-export async function probe (gateway: ProbeParts, due: DueProbe): Promise<void> {
-  const { meter, log, records } = gateway.world
-  const route = gateway.world.probed.get(due.route)
+export async function probe (context: ProbeContext, due: DueProbe): Promise<void> {
+  const { meter, log, records } = context.deps
+  const route = context.deps.probed.get(due.route)
   const question = readQuestion(due.question)
   const record = due.token.id.toString('base64url')
   if (route === undefined || question === null || question.upstream !== route.upstream.name) {
@@ -31,14 +31,14 @@ export async function probe (gateway: ProbeParts, due: DueProbe): Promise<void> 
     await records.noteProbe({ token: due.token, tries: due.tries, afterMs: Math.min(UNASKABLE_MS * 2 ** Math.min(due.tries - 1, 10), UNASKABLE_LONGEST_MS), absent: 'stays' })
     return
   }
-  const finding = await ask(gateway, route, question, due)
+  const finding = await ask(context, route, question, due)
   // The stores are going, and whoever asks next has it handed out again.
-  if (gateway.drain.stopped) return
+  if (context.drain.stopped) return
   const step = afterFinding(route.idempotency.probe, due, finding)
   const told = { record, route: due.route, requestId: due.requestId, attempt: due.token.attempt, asked: due.tries }
   switch (step.do) {
-    case 'adopt': return settle(gateway, due, adoption(route, due, step.status, step.answer), 'found', told)
-    case 'release': return settle(gateway, due, release(route, due), 'released', told)
+    case 'adopt': return settle(context, due, adoption(route, due, step.status, step.answer), 'found', told)
+    case 'release': return settle(context, due, release(route, due), 'released', told)
     case 'give-up':
       meter.probed(due.route, 'given-up')
       log.error({ ...told, why: whyOf(finding) }, 'the upstream did not say what became of this record within probe.giveUpAfter: it is held until somebody resolves it')
@@ -53,8 +53,8 @@ export async function probe (gateway: ProbeParts, due: DueProbe): Promise<void> 
 
 // ---------------------------------------------------------------- the question
 
-async function ask (gateway: ProbeParts, route: ProbedRoute, question: Question, due: DueProbe): Promise<Finding> {
-  const { clock, upstream } = gateway.world
+async function ask (context: ProbeContext, route: ProbedRoute, question: Question, due: DueProbe): Promise<Finding> {
+  const { clock, upstream } = context.deps
   const { probe: policy, keep } = route.idempotency
   const sending = upstream.send({
     upstream: route.upstream,
@@ -70,10 +70,10 @@ async function ask (gateway: ProbeParts, route: ProbedRoute, question: Question,
     responseBytesMax: keep.responseBytesMax,
     timeoutMs: policy.timeoutMs,
     reserve: () => true
-  }, () => !gateway.drain.stopped)
+  }, () => !context.drain.stopped)
   const give = (): void => { sending.cancel('PROBE_TIMEOUT', true) }
   const cancel = clock.after(policy.timeoutMs, give)
-  gateway.drain.probes.add(give)
+  context.drain.probes.add(give)
   try {
     const result = await sending.result
     // What has no end is not read to its end: a question, unlike a request, may be broken off.
@@ -81,7 +81,7 @@ async function ask (gateway: ProbeParts, route: ProbedRoute, question: Question,
     return findingOf(route, result)
   } finally {
     cancel()
-    gateway.drain.probes.delete(give)
+    context.drain.probes.delete(give)
   }
 }
 
@@ -129,8 +129,8 @@ function release (route: ProbedRoute, { token, tries }: DueProbe): Resolution {
   }
 }
 
-async function settle (gateway: ProbeParts, { token, route, tries }: DueProbe, resolution: Resolution, result: ProbeResult, told: object): Promise<void> {
-  const { meter, log, records, locks } = gateway.world
+async function settle (context: ProbeContext, { token, route, tries }: DueProbe, resolution: Resolution, result: ProbeResult, told: object): Promise<void> {
+  const { meter, log, records, locks } = context.deps
   const settled = await records.resolve(resolution)
   if (settled.kind === 'done') {
     meter.probed(route, result)

@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache'
 import type { Answer, Fingerprint, KeptAnswerState, RawHeaders, Row } from '../core/record.ts'
 import type { Clock, Copy, SettledAnswer } from '../ports.ts'
 
-export interface RecentAnswer {
+export interface CachedAnswer {
   readonly state: KeptAnswerState
   readonly fingerprint: Fingerprint
   readonly answer: Answer
@@ -40,7 +40,7 @@ const TEXT_BYTES_MAX = 16 * 1024
 /** In no header field. */
 const BETWEEN = '\0'
 
-export class RecentAnswers {
+export class ReplayCache {
   readonly #clock: Clock
   #bytesMax: number
   #entries: Entries
@@ -61,7 +61,7 @@ export class RecentAnswers {
     this.#entries = entriesWithin(bytesMax)
   }
 
-  find (name: string): RecentAnswer | null {
+  find (name: string): CachedAnswer | null {
     const entry = this.#entries.get(name)
     if (entry === undefined) return null
     // On both clocks: the monotonic one stands still while the machine is suspended.
@@ -94,7 +94,7 @@ export class RecentAnswers {
   }
 
   /** `leftMs`: until a lease before the row's end. Everything counts from before the statement: this process may have been stopped between its reply and now. */
-  #keep (name: string, settled: Omit<RecentAnswer, 'expiresAtMs'> & Pick<Copy, 'leaseMs'>, leftMs: number, askedAtMs: number, askedAtWallMs: number): void {
+  #keep (name: string, settled: Omit<CachedAnswer, 'expiresAtMs'> & Pick<Copy, 'leaseMs'>, leftMs: number, askedAtMs: number, askedAtWallMs: number): void {
     const { state, fingerprint, answer, leaseMs } = settled
     const now = this.#clock.monotonicMs()
     const wallMs = this.#clock.wallMs()
@@ -120,7 +120,7 @@ export class RecentAnswers {
     return head === this.#head ? this.#head : head
   }
 
-  #shown ({ state, alg, fingerprint, status, head, body, expiresAtMs }: Entry): RecentAnswer {
+  #shown ({ state, alg, fingerprint, status, head, body, expiresAtMs }: Entry): CachedAnswer {
     if (head !== this.#head) {
       this.#head = head
       this.#headers = head === '' ? [] : head.split(BETWEEN)

@@ -6,14 +6,14 @@
 import { keyHash } from '../core/identity.ts'
 import type { Refusal } from '../core/limit.ts'
 import type { RecordCount } from '../ports.ts'
-import type { Visit } from './execution.ts'
+import type { KeyedRequest } from './execution.ts'
 import type { Ids } from './ids.ts'
 import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
-import { within } from './patience.ts'
-import type { World } from './world.ts'
+import { withTimeout } from './patience.ts'
+import type { Deps } from './world.ts'
 
-interface RecordCountParts { readonly world: World, readonly ids: Ids }
+interface RecordCountContext { readonly deps: Deps, readonly ids: Ids }
 
 /** Of callers and peers: those that were not heard of for the longest time are asked for anew. Some MB. */
 const KNOWN_MAX = 10_000
@@ -37,70 +37,70 @@ interface Known {
 interface Bound { readonly as: Exclude<Refusal, 'full'>, readonly who: string, readonly most: number }
 
 export class RecordCounts {
-  readonly #gateway: RecordCountParts
+  readonly #context: RecordCountContext
   readonly #known = new Map<string, Known>()
   #soon: Promise<void> | null = null
 
-  constructor (gateway: RecordCountParts) {
-    this.#gateway = gateway
+  constructor (context: RecordCountContext) {
+    this.#context = context
   }
 
   /** null: there is room. Else what the store makes of it: null where it may go on, and need not be asked again. */
-  ask (visit: Visit): Promise<Rejected | null> | null {
-    const bounds = boundsOf(visit)
-    if (bounds.length === 0 || (this.#knows(visit, bounds) && this.#beyond(visit, bounds, 1) === null)) return null
-    return this.#asked(visit)
+  ask (keyed: KeyedRequest): Promise<Rejected | null> | null {
+    const bounds = boundsOf(keyed)
+    if (bounds.length === 0 || (this.#knows(keyed, bounds) && this.#beyond(keyed, bounds, 1) === null)) return null
+    return this.#asked(keyed)
   }
 
-  async #asked (visit: Visit): Promise<Rejected | null> {
-    await this.hear(visit)
-    const as = this.beyond(visit)
+  async #asked (keyed: KeyedRequest): Promise<Rejected | null> {
+    await this.hear(keyed)
+    const as = this.beyond(keyed)
     // What it has already is told, taken up again or sent again as ever: it is no further one.
-    return as === null || await this.#stands(visit) ? null : this.refused(as)
+    return as === null || await this.#stands(keyed) ? null : this.refused(as)
   }
 
   /** The store's word on whom nothing is known of; for no longer than a claim waits, since that would find the store away as well. */
-  async hear (visit: Visit): Promise<void> {
-    if (this.#knows(visit, boundsOf(visit))) return
-    const { clock, claimWithinMs } = this.#gateway.world
-    await within(clock, claimWithinMs, this.#tellSoon().catch(() => {}))
+  async hear (keyed: KeyedRequest): Promise<void> {
+    if (this.#knows(keyed, boundsOf(keyed))) return
+    const { clock, claimWithinMs } = this.#context.deps
+    await withTimeout(clock, claimWithinMs, this.#tellSoon().catch(() => {}))
   }
 
   /** Whose bound so many more would pass; null: there is room. */
-  beyond (visit: Visit, records = 1): Bound['as'] | null {
-    return this.#beyond(visit, boundsOf(visit), records)
+  beyond (keyed: KeyedRequest, records = 1): Bound['as'] | null {
+    return this.#beyond(keyed, boundsOf(keyed), records)
   }
 
   /** What is answered for it, and counted. */
   refused (as: Bound['as']): Rejected {
-    this.#gateway.world.meter.shed('records', as)
+    this.#context.deps.meter.shed('records', as)
     return rejected('too-many-records')
   }
 
-  #knows (visit: Visit, bounds: readonly Bound[]): boolean {
-    return bounds.every(({ who }) => this.#of(visit, who).told !== null)
+  #knows (keyed: KeyedRequest, bounds: readonly Bound[]): boolean {
+    return bounds.every(({ who }) => this.#of(keyed, who).told !== null)
   }
 
-  #beyond (visit: Visit, bounds: readonly Bound[], records: number): Bound['as'] | null {
+  #beyond (keyed: KeyedRequest, bounds: readonly Bound[], records: number): Bound['as'] | null {
     return bounds.find(({ who, most }) => {
-      const { told, since, telling } = this.#of(visit, who)
+      const { told, since, telling } = this.#of(keyed, who)
       return (told ?? 0) + since + telling + records > most
     })?.as ?? null
   }
 
-  async #stands ({ route, id }: Visit): Promise<boolean> {
-    const { ids, world: { clock, claimWithinMs } } = this.#gateway
-    return await within(clock, claimWithinMs, ids.stands(route, id).catch(() => false)) === true
+  async #stands ({ route, id }: KeyedRequest): Promise<boolean> {
+    const { ids, deps: { clock, claimWithinMs } } = this.#context
+    return await withTimeout(clock, claimWithinMs, ids.stands(route, id).catch(() => false)) === true
   }
 
   /** So many were claimed; below zero: they are nobody's any more. */
-  count (visit: Visit, records = 1): void {
-    for (const { who } of boundsOf(visit)) this.#of(visit, who).since += records
+  count (keyed: KeyedRequest, records = 1): void {
+    for (const { who } of boundsOf(keyed)) this.#of(keyed, who).since += records
   }
 
   /** What is asked for within a turn goes as one. */
   async #tellSoon (): Promise<void> {
-    this.#soon ??= new Promise<void>(resolve => { this.#gateway.world.clock.after(0, resolve) }).then(async () => {
+    this.#soon ??= new Promise<void>(resolve => { this.#context.deps.clock.after(0, resolve) }).then(async () => {
       this.#soon = null
       await this.#tellThose(({ told, isDue }) => isDue && told === null)
     })
@@ -118,7 +118,7 @@ export class RecordCounts {
   }
 
   async #tellBatch (batch: readonly Known[]): Promise<void> {
-    const { world: { counts }, ids: { keyed: [keys] } } = this.#gateway
+    const { deps: { counts }, ids: { keyed: [keys] } } = this.#context
     const secret = keys?.secret ?? null
     const told = batch.map(({ route, who, since, keepMs }): RecordCount => ({ route, who: keyHash(who, secret), records: since, keepMs }))
     for (const [index, each] of batch.entries()) {
@@ -141,7 +141,7 @@ export class RecordCounts {
   }
 
   /** The one that was asked for longest ago makes room: what it had not told is lost, which is a second's. */
-  #of ({ route: { name, idempotency: { drop } }, retentionMs }: Visit, who: string): Known {
+  #of ({ route: { name, idempotency: { drop } }, retentionMs }: KeyedRequest, who: string): Known {
     const [id, keepMs] = [`${name}\n${who}`, drop?.windowMs ?? retentionMs]
     const known = this.#known.get(id) ?? { route: name, who, keepMs, told: null, since: 0, telling: 0, isDue: true }
     known.keepMs = keepMs
@@ -155,7 +155,7 @@ export class RecordCounts {
 }
 
 /** Where callers are not told apart, the peer is the caller; one behind a proxy that does not say who it is has no bound. */
-function boundsOf ({ route: { idempotency: { recordsPerCaller, recordsPerPeer } }, holding: { holder: { caller, peer } } }: Visit): readonly Bound[] {
+function boundsOf ({ route: { idempotency: { recordsPerCaller, recordsPerPeer } }, reservation: { holder: { caller, peer } } }: KeyedRequest): readonly Bound[] {
   if (recordsPerCaller === null && recordsPerPeer === null) return NO_BOUNDS
   const ofPeer = Math.min(recordsPerPeer ?? Infinity, caller === null ? recordsPerCaller ?? Infinity : Infinity)
   return [

@@ -10,7 +10,7 @@ import type { Lapsed, SettledAnswer, SettleResult, UnsettledCopy } from '../port
 import type { Drain } from './drain.ts'
 import type { Execution } from './execution.ts'
 import type { Generation } from './generation.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
 /** Pause between two tries to release a token that a doubtful claim left behind. */
 const RELEASE_PAUSE_MS = 500
@@ -24,19 +24,19 @@ const RELEASE_AGAIN_SHARE = 1 / 3
 /** What a route says of how long a record is kept and a claim believed. */
 interface Held { readonly retentionMs: number, readonly leaseMs: number }
 
-interface RecordWritesParts {
-  readonly world: World
+interface RecordWritesContext {
+  readonly deps: Deps
   readonly drain: Drain
   readonly generation: Generation
   readonly background: (work: Promise<void>) => void
 }
 
 export class RecordWrites {
-  readonly #parts: RecordWritesParts
+  readonly #parts: RecordWritesContext
   /** Unsettled copies that are being settled just now, by record and owner. */
   readonly #settlingCopies = new Map<string, Promise<SettleResult | 'unreachable'>>()
 
-  constructor (parts: RecordWritesParts) {
+  constructor (parts: RecordWritesContext) {
     this.#parts = parts
   }
 
@@ -45,7 +45,7 @@ export class RecordWrites {
 
   /** When clients may expect the record's end: the row's. A copy ends one lease before it (P10); then the row replays. */
   expiresAtMs (keepLeftMs: number, askedAtMs: number): number {
-    const { clock } = this.#parts.world
+    const { clock } = this.#parts.deps
     return clock.wallMs() + Math.max(0, keepLeftMs - (clock.monotonicMs() - askedAtMs))
   }
 
@@ -54,7 +54,7 @@ export class RecordWrites {
    * before the statement that said `keepLeftMs` — a process that was stopped since then must not keep the past (P10).
    */
   async swapForCopy (id: Buffer, owner: Buffer, settled: SettledAnswer, keepLeftMs: number, askedAtMs: number): Promise<void> {
-    const { world: { locks, copyTtlMs, clock }, generation: generations } = this.#parts
+    const { deps: { locks, copyTtlMs, clock }, generation: generations } = this.#parts
     const { leaseMs } = settled
     const generation = generations.before(askedAtMs)
     const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
@@ -64,8 +64,8 @@ export class RecordWrites {
 
   /** Own token found indeterminate: unsent, so it is released and the claim made anew, by a new owner (protocol §5). */
   async replaceOwner (execution: Execution, attempt: number): Promise<void> {
-    const { records, locks, random, clock } = this.#parts.world
-    const { id, claim, route } = execution.visit
+    const { records, locks, random, clock } = this.#parts.deps
+    const { id, claim, route } = execution.keyed
     const token = { id, owner: execution.owner, attempt }
     try {
       await records.settle({ token, outcome: 'released', keepMs: route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
@@ -96,7 +96,7 @@ export class RecordWrites {
   }
 
   async #releaseOnce (token: Token, keepMs: number): Promise<void> {
-    const { drain, world: { records, locks } } = this.#parts
+    const { drain, deps: { records, locks } } = this.#parts
     while (!drain.stopped) {
       try {
         await records.settle({ token, outcome: 'released', keepMs, status: null, headers: null, body: null, reason: null })
@@ -113,7 +113,7 @@ export class RecordWrites {
 
   /** One at a time for each copy: retries that have given up must not queue up settles behind them while the arbiter hangs. */
   settleUnsettledCopy (execution: Execution, token: Token, copy: UnsettledCopy): Promise<SettleResult | 'unreachable'> {
-    const name = `${execution.visit.name} ${copy.owner.toString('hex')}`
+    const name = `${execution.keyed.name} ${copy.owner.toString('hex')}`
     const running = this.#settlingCopies.get(name)
     if (running !== undefined) return running
     const settling = this.#settleCopy(execution, token, copy).catch(() => 'unreachable' as const).finally(() => { this.#settlingCopies.delete(name) })
@@ -126,7 +126,7 @@ export class RecordWrites {
    * could have been swept (settling.ts), so the answer that outlived it is put back rather than the request sent again.
    */
   async #settleCopy (execution: Execution, token: Token, copy: UnsettledCopy): Promise<SettleResult> {
-    const { records } = this.#parts.world
+    const { records } = this.#parts.deps
     const completion = completionOf(token, copy.keepMs, copy.answer)
     const settled = await records.settle(completion)
     if (settled.kind === 'settled' || settled.row !== null) return settled
@@ -136,7 +136,7 @@ export class RecordWrites {
 
   /** Leases that ended without a settle, whoever found them: counted and logged. */
   noteLapsed (lapsed: readonly Lapsed[]): void {
-    const { meter, log } = this.#parts.world
+    const { meter, log } = this.#parts.deps
     if (lapsed.length === 0) return
     meter.lapsed(lapsed.length)
     for (const { id, route, requestId, attempt } of lapsed) {

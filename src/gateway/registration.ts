@@ -11,7 +11,7 @@ import type { RegisteredRoute } from '../ports.ts'
 import { readClocks, sinceMs } from './clock-reading.ts'
 import type { ClockReading } from './clock-reading.ts'
 import type { Ids } from './ids.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
 /**
  * A request that came before a reload may still claim as its route said then. Its body has had a minute by then
@@ -31,7 +31,7 @@ const NONE_NEEDED: Registered = 0
 export class Registration {
   /** Of this process, for its signs of life too. */
   readonly gateway: Buffer
-  readonly #world: () => World
+  readonly #deps: () => Deps
   readonly #ids: Pick<Ids, 'names' | 'rules'>
   #served: readonly Route[] = []
   /** As they are to be registered. */
@@ -47,15 +47,15 @@ export class Registration {
   #running: Promise<void> | null = null
   #barrierMs = BARRIER_FIRST_MS
 
-  constructor (world: () => World, gateway: Buffer, ids: Pick<Ids, 'names' | 'rules'>) {
-    this.#world = world
+  constructor (deps: () => Deps, gateway: Buffer, ids: Pick<Ids, 'names' | 'rules'>) {
+    this.#deps = deps
     this.gateway = gateway
     this.#ids = ids
   }
 
   /** The start, or a reload. */
   become (routes: readonly Route[]): void {
-    const nowMs = this.#world().clock.monotonicMs()
+    const nowMs = this.#deps().clock.monotonicMs()
     const before = this.#wanted
     this.#served = routes
     this.#wanted = this.#wantedNow()
@@ -82,7 +82,7 @@ export class Registration {
 
   /** null: nothing may be claimed for a sending, nor sent. */
   standing (route: string): Registered | null {
-    if (this.#world().registry.name === 'none') return NONE_NEEDED
+    if (this.#deps().registry.name === 'none') return NONE_NEEDED
     this.#lapse()
     return this.#held.has(route) ? this.#number : null
   }
@@ -107,7 +107,7 @@ export class Registration {
 
   /** Every now and then. */
   async look (): Promise<void> {
-    const { registry, clock } = this.#world()
+    const { registry, clock } = this.#deps()
     if (registry.name === 'none') return
     const nowMs = clock.monotonicMs()
     for (const [route, { untilMs }] of this.#leaving) if (untilMs <= nowMs) this.#isDue = this.#leaving.delete(route)
@@ -122,7 +122,7 @@ export class Registration {
   }
 
   async #registerOnce (): Promise<void> {
-    const { registry, clock, instance } = this.#world()
+    const { registry, clock, instance } = this.#deps()
     this.#lapse()
     this.#isDue = false
     const routes = this.#routes()
@@ -157,7 +157,7 @@ export class Registration {
   /** Silent for too long, on either clock: the others may have stopped reckoning with it. */
   #lapse (): void {
     if (this.#aliveAt === null) return
-    if (sinceMs(this.#world().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()
+    if (sinceMs(this.#deps().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()
   }
 
   #end (): void {

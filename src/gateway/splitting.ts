@@ -9,7 +9,7 @@ import type { Keyed } from '../core/key-source.ts'
 import { findKey } from '../core/key-sources.ts'
 import type { FoundKey } from '../core/key-sources.ts'
 import type { Rules } from '../core/rules.ts'
-import type { Part, Visit } from './execution.ts'
+import type { Part, KeyedRequest } from './execution.ts'
 import { keyHashOf } from './ids.ts'
 import type { Identified } from './ids.ts'
 import { ONE } from './modes.ts'
@@ -65,11 +65,11 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
 }
 
 /** One event's share of a visit. */
-export function partOf (visit: Visit, { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage, identified: Identified): Part {
-  const { route } = visit
+export function partOf (keyed: KeyedRequest, { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage, identified: Identified): Part {
+  const { route } = keyed
   const { key: { store, windowMs }, retentionMs } = route.idempotency
   const { id, name, scheme, earlierId, keys } = identified
-  const asked = { ...visit.asked, rawHeaders, body }
+  const asked = { ...keyed.asked, rawHeaders, body }
   return {
     id,
     name,
@@ -79,7 +79,7 @@ export function partOf (visit: Visit, { key, source, fingerprint, rules, rawHead
     item: index,
     claim: { scheme, earlierId, fingerprint: keys.rules === rules ? fingerprint : fingerprintOf(asked, route.idempotency.fingerprint, keys.rules) },
     retentionMs: source?.kind === 'hash' ? windowMs : retentionMs,
-    about: () => ({ ...visit.about(), keyHash: keyHashOf(identified), keyText: store === 'text' ? key : null })
+    about: () => ({ ...keyed.about(), keyHash: keyHashOf(identified), keyText: store === 'text' ? key : null })
   }
 }
 

@@ -4,9 +4,9 @@
  * One subscription per record and process, however many wait.
  */
 import type { Cancel } from '../ports.ts'
-import type { World } from './world.ts'
+import type { Deps } from './world.ts'
 
-export interface Watch {
+export interface RecordSubscription {
   /** Resolves at the next wake-up, or after `ms`. */
   changed: (ms: number) => Promise<void>
   close: () => void
@@ -14,15 +14,15 @@ export interface Watch {
 
 interface Subscription { watchers: number, listeners: Set<() => void>, readonly standing: Promise<Cancel> }
 
-export class Watches {
-  readonly #world: World
+export class RecordSubscriptions {
+  readonly #deps: Deps
   readonly #subscriptions = new Map<string, Subscription>()
 
-  constructor (world: World) {
-    this.#world = world
+  constructor (deps: Deps) {
+    this.#deps = deps
   }
 
-  async open (id: Buffer, name: string): Promise<Watch> {
+  async open (id: Buffer, name: string): Promise<RecordSubscription> {
     const subscription = this.#subscriptions.get(name) ?? this.#subscribe(id, name)
     subscription.watchers++
     await subscription.standing
@@ -39,7 +39,7 @@ export class Watches {
 
   #subscribe (id: Buffer, name: string): Subscription {
     const listeners = new Set<() => void>()
-    const standing = this.#world.locks.watch(id, () => { for (const listener of Array.from(listeners)) listener() })
+    const standing = this.#deps.locks.watch(id, () => { for (const listener of Array.from(listeners)) listener() })
     const subscription = { watchers: 0, listeners, standing }
     this.#subscriptions.set(name, subscription)
     return subscription
@@ -47,7 +47,7 @@ export class Watches {
 
   async #changed (subscription: Subscription, ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const cancel = this.#world.clock.after(ms, resolve)
+    const cancel = this.#deps.clock.after(ms, resolve)
     subscription.listeners.add(resolve)
     await promise
     cancel()

@@ -9,8 +9,8 @@ import type { Clock, InboxStore, Log, Random } from '../ports.ts'
 import { readClocks } from './clock-reading.ts'
 import type { ClockReading } from './clock-reading.ts'
 
-interface WorkerLeaseParts {
-  readonly world: { readonly clock: Clock, readonly random: Random, readonly log: Log, readonly inbox: Pick<InboxStore, 'alive' | 'gone'> }
+interface WorkerLeaseContext {
+  readonly deps: { readonly clock: Clock, readonly random: Random, readonly log: Log, readonly inbox: Pick<InboxStore, 'alive' | 'gone'> }
   readonly background: (work: Promise<void>) => void
 }
 
@@ -69,19 +69,19 @@ export class WorkerLease {
 }
 
 export class WorkerLeases {
-  readonly #gateway: WorkerLeaseParts
+  readonly #context: WorkerLeaseContext
   #current: WorkerLease | null = null
   /** Those with deliveries under way that nothing is taken for any more. */
   readonly #old = new Set<WorkerLease>()
   #renewing: Promise<WorkerLease> | null = null
 
-  constructor (gateway: WorkerLeaseParts) {
-    this.#gateway = gateway
+  constructor (context: WorkerLeaseContext) {
+    this.#context = context
   }
 
   /** One that is believed, for what is taken next: under the one before it nothing may be on its way from the store. Rejects while that cannot be reached. */
   async current (): Promise<WorkerLease> {
-    const { clock } = this.#gateway.world
+    const { clock } = this.#context.deps
     if (this.#current !== null && clock.monotonicMs() - this.#current.drawnAtMs >= WORKER_NAME_MS) this.#setAside(this.#current)
     if (this.#current?.believed(clock) === true) return this.#current
     return this.#renew()
@@ -107,7 +107,7 @@ export class WorkerLeases {
 
   leave (lease: WorkerLease): void {
     lease.underWay--
-    if (lease.underWay === 0 && this.#old.delete(lease)) this.#gateway.background(this.#gone(lease))
+    if (lease.underWay === 0 && this.#old.delete(lease)) this.#context.background(this.#gone(lease))
   }
 
   /** Whatever is under way still is given up. */
@@ -124,7 +124,7 @@ export class WorkerLeases {
   }
 
   async #renewOnce (): Promise<WorkerLease> {
-    const { random, clock, log } = this.#gateway.world
+    const { random, clock, log } = this.#context.deps
     if (this.#current !== null) {
       const lease = this.#current
       await this.#alive(lease)
@@ -144,11 +144,11 @@ export class WorkerLeases {
   #setAside (lease: WorkerLease): void {
     this.#current = null
     if (lease.underWay > 0) this.#old.add(lease)
-    else this.#gateway.background(this.#gone(lease))
+    else this.#context.background(this.#gone(lease))
   }
 
   async #alive (lease: WorkerLease): Promise<void> {
-    const { inbox, clock } = this.#gateway.world
+    const { inbox, clock } = this.#context.deps
     const reading = readClocks(clock)
     await inbox.alive(lease.owner, WORKER_LEASE_MS)
     lease.grant(reading, clock)
@@ -156,6 +156,6 @@ export class WorkerLeases {
 
   /** Where the store cannot be told, the lease ends by itself. */
   async #gone (lease: WorkerLease): Promise<void> {
-    await this.#gateway.world.inbox.gone(lease.owner).catch(() => {})
+    await this.#context.deps.inbox.gone(lease.owner).catch(() => {})
   }
 }

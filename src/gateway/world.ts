@@ -32,7 +32,7 @@ export interface ProbedRoute extends GuardedRoute { readonly idempotency: Idempo
 /** A route with an inbox: `mode: inbox`, or `async: allowed`. */
 export interface InboxRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly inbox: InboxPolicy } }
 
-export interface World {
+export interface Deps {
   readonly records: RecordStore
   readonly locks: LockStore
   readonly inbox: InboxStore

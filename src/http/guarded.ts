@@ -72,7 +72,7 @@ export class GuardedRequests {
     if (malformed !== null) return this.#refuse(request, reply, malformed)
     const { issuedKeys = null } = this.#options
     if (issuedKeys !== null && asksForKey(raw)) return giveKey(request, reply, issuedKeys, this.#options)
-    const message = this.#options.gateway.world.inboxes.size === 0 ? null : messageAskedFor(raw)
+    const message = this.#options.gateway.deps.inboxes.size === 0 ? null : messageAskedFor(raw)
     if (message !== null) return tellMessage(request, reply, message, this.#options)
     const problem = problemAskedFor(raw)
     if (problem !== null) return tellProblem(request, reply, problem, this.#options)
@@ -108,7 +108,7 @@ export class GuardedRequests {
   /** A resource of the gateway's own, which no upgrade can be asked of. */
   #isOwn (raw: IncomingMessage): boolean {
     const { issuedKeys = null, gateway } = this.#options
-    return problemAskedFor(raw) !== null || (issuedKeys !== null && asksForKey(raw)) || (gateway.world.inboxes.size > 0 && messageAskedFor(raw) !== null)
+    return problemAskedFor(raw) !== null || (issuedKeys !== null && asksForKey(raw)) || (gateway.deps.inboxes.size > 0 && messageAskedFor(raw) !== null)
   }
 
   #wayOf (raw: IncomingMessage): Way {
@@ -136,7 +136,7 @@ export class GuardedRequests {
       if (ignoredKey) this.#options.meter.ignored()
       return { kind: 'passed', passed: { route, ignoredKey, rules: this.#options.routes.rulesFor(route) } }
     }
-    const key = headKeyOf({ route, target: raw.url ?? '/', rawHeaders: raw.rawHeaders }, this.#options.gateway.world.clock.wallMs)
+    const key = headKeyOf({ route, target: raw.url ?? '/', rawHeaders: raw.rawHeaders }, this.#options.gateway.deps.clock.wallMs)
     if (key.kind === 'unguarded') return this.#unguarded(raw, route, key)
     const rules = rulesOf(route.idempotency)
     const trusted = rules.vouched.length === 0 || this.#options.peers.forwardedOf(raw).trusted
@@ -218,7 +218,7 @@ export class GuardedRequests {
 
   #guardedRequest (request: FastifyRequest, response: ServerResponse, { route, key }: Guarded, steps: Steps): GuardedRequest {
     const { raw } = request
-    const { limits: { requestBodyMs, clientIdleMs }, gateway: { world: { clock } }, peers } = this.#options
+    const { limits: { requestBodyMs, clientIdleMs }, gateway: { deps: { clock } }, peers } = this.#options
     return {
       route,
       key,

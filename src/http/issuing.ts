@@ -47,7 +47,7 @@ async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: 
       forwarded: peers.forwardedOf(raw),
       peer: peers.peerOf(raw),
       connection: raw.socket,
-      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock: gateway.world.clock })
+      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock: gateway.deps.clock })
     })
   } catch (error) {
     log.error({ requestId: request.id, error: error instanceof Error ? error.stack : String(error) }, 'a key could not be issued')

@@ -49,7 +49,7 @@ async function lookedFor ({ id, raw }: FastifyRequest, name: string, { gateway, 
 }
 
 function write (request: FastifyRequest, reply: FastifyReply, { message }: FoundMessage, options: ServerOptions): void {
-  const seconds = askAgainSeconds(message, options.gateway.world.clock.wallMs())
+  const seconds = askAgainSeconds(message, options.gateway.deps.clock.wallMs())
   const headers = ['Content-Type', 'application/json', 'Cache-Control', 'no-store', ...seconds === null ? [] : ['Retry-After', String(seconds)]]
   sendOwn(request, reply, { status: 200, headers, body: Buffer.from(JSON.stringify(messageView(message))), close: false }, options)
 }

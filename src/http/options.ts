@@ -1,7 +1,7 @@
 /** What the guarded listener is given. */
 import type { CorsPolicy } from '../core/cors.ts'
 import type { IssuedKeysPolicy } from '../core/policy.ts'
-import type { PipelineParts } from '../gateway/handle.ts'
+import type { PipelineContext } from '../gateway/handle.ts'
 import type { Log, Meter, PassThrough, RequestLog } from '../ports.ts'
 import type { compileRoutes } from '../routing/match.ts'
 import type { PeerTrust } from './peer.ts'
@@ -22,7 +22,7 @@ export interface ServerLimits {
 }
 
 export interface ServerOptions {
-  readonly gateway: PipelineParts
+  readonly gateway: PipelineContext
   readonly passing: PassThrough
   /** This, `issuedKeys`, `cors`, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
   readonly routes: ReturnType<typeof compileRoutes>

@@ -70,7 +70,7 @@ class Exchange implements PassListener {
   }
 
   begin (): void {
-    const { gateway: { world: { clock } }, limits: { clientIdleMs } } = this.#options
+    const { gateway: { deps: { clock } }, limits: { clientIdleMs } } = this.#options
     if (hasBody(this.#raw)) {
       this.#upload = new Upload(this.#raw, {
         clock,
@@ -93,7 +93,7 @@ class Exchange implements PassListener {
     // Whatever of the body is still to come is read for as long as the answer takes, and no longer.
     if (this.#options.closing() || !isRead(this.#raw)) sent.push('Connection', 'close')
     this.#head = { status, sent }
-    this.#sendsHead = this.#options.gateway.world.clock.after(HEAD_WAITS_MS, () => { if (this.#begun()) response.flushHeaders() })
+    this.#sendsHead = this.#options.gateway.deps.clock.after(HEAD_WAITS_MS, () => { if (this.#begun()) response.flushHeaders() })
   }
 
   /** The head goes with what comes behind it. false: it cannot be sent. */
@@ -154,7 +154,7 @@ class Exchange implements PassListener {
   #stalled (): void {
     if (this.#over) return
     this.#over = true
-    this.#options.gateway.world.meter.idled('request')
+    this.#options.gateway.deps.meter.idled('request')
     this.#passage?.abort()
     this.#refuse('request-timeout', { detail: 'The request did not arrive whole in time. It was passed on as far as it had come.', close: true })
   }
@@ -212,7 +212,7 @@ function holderOf ({ peers }: ServerOptions, raw: IncomingMessage): Holder {
   return { caller: null, peer: peers.peerOf(raw) }
 }
 
-export function tellFault ({ log, gateway: { world: { meter } } }: ServerOptions, requestId: string, upstream: string, fault: PassFault): void {
+export function tellFault ({ log, gateway: { deps: { meter } } }: ServerOptions, requestId: string, upstream: string, fault: PassFault): void {
   if (fault.kind === 'no-place') meter.shed('passThrough', fault.refusal)
   if (fault.kind === 'timeout') meter.idled('upstream')
   log.warn({ requestId, upstream, fault: explained(fault.code, upstream), kind: fault.kind }, 'pass-through failed')

@@ -150,7 +150,7 @@ export class Tunnels {
   }
 
   #join (client: Socket, upstream: Duplex, headers: RawHeaders, head: Buffer): void {
-    const { gateway: { world: { meter } }, limits: { tunnelIdleMs } } = this.#options
+    const { gateway: { deps: { meter } }, limits: { tunnelIdleMs } } = this.#options
     upstream.on('error', ignored)
     if (client.destroyed) {
       upstream.destroy()

@@ -1,16 +1,16 @@
 /**
- * The inbox in memory: what a driver must do, in the fewest words. For tests and for the conformance suite's own sake; a
- * gateway's inbox is in its database.
+ * The inbox in memory: executes the table (core/inbox/transitions.ts), one synchronous step at a time. For tests and for the
+ * conformance suite; a gateway's inbox is in its database.
  */
-import { WORKER_LOST } from '../core/message.ts'
+import { blocks, deliveryOf, detailOf, isPast, NO_REQUEST, violation } from '../core/inbox/row.ts'
+import type { MessageRow } from '../core/inbox/row.ts'
+import { hasItsTurn, messageTransition, turnsOf } from '../core/inbox/transitions.ts'
+import type { MessageChange, MessageEvent, Moment } from '../core/inbox/transitions.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../core/message.ts'
 import type { Token } from '../core/record.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../ports.ts'
+import type { AcceptResult, HeldMessage, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../ports.ts'
 import type { BesideRecords } from './memory.ts'
-import { errorOfRetried } from './message-fate.ts'
 import { fitting } from './message-room.ts'
-
-type Message = { -readonly [Name in keyof MessageDetail]: MessageDetail[Name] } & { given: NewMessage, readonly number: number, owner: Buffer | null, blocks: boolean, retriedAtMs: number | null }
 
 /** The records in memory beside it. */
 interface BesideMemory {
@@ -21,25 +21,36 @@ interface BesideMemory {
   beside: BesideRecords
 }
 
+type EventOf = (row: MessageRow) => MessageEvent
+
+const LAPSE: MessageEvent = { kind: 'lapse' }
+
+interface MemoryInboxOptions {
+  readonly nowMs: () => number
+  readonly believedMs?: () => number | null
+  /** Of the same gateway. Each tests the other's from now on. */
+  readonly records?: BesideMemory | null
+}
+
 export class MemoryInbox implements InboxStore {
   readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
   readonly #nowMs: () => number
   readonly #believedMs: () => number | null
-  readonly #messages = new Map<string, Message>()
+  /** In the order of acceptance. */
+  readonly #messages = new Map<string, MessageRow>()
   readonly #workers = new Map<string, number>()
   readonly #records: BesideMemory | null
   #numbers = 0
 
-  /** `records`: of the same gateway; each tests the other's from now on. */
-  constructor ({ nowMs, believedMs = () => null, records = null }: { readonly nowMs: () => number, readonly believedMs?: () => number | null, readonly records?: BesideMemory | null }) {
+  constructor ({ nowMs, believedMs = () => null, records = null }: MemoryInboxOptions) {
     this.#nowMs = nowMs
     this.#believedMs = believedMs
     this.#records = records
     if (records === null) return
     records.beside = {
       messageOf: (id) => this.#told(id),
-      forget: (id) => { this.#messages.delete(nameOf(id)) },
-      standing: () => this.#all().map((message) => ({ ...message.given, past: this.#isPast(message) }))
+      forget: (id) => { this.#forget(id) },
+      standing: () => this.#all().map((row) => ({ ...row, past: isPast(row, this.#overMs()) }))
     }
   }
 
@@ -49,31 +60,13 @@ export class MemoryInbox implements InboxStore {
   }
 
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
-    const recorded = messages.map((message) => this.#isRecorded(message))
-    const standing = messages.map(({ id }) => this.#standing(id))
-    const moved = messages.map((message) => this.#isMoved(message))
-    const none = messages.some((_, index) => (recorded[index] === true || moved[index] === true) && standing[index] === null) || standing.some((found, index) => found !== null && !sameFingerprint(found, messages[index] as NewMessage))
-    return messages.map((message, index): AcceptResult => {
-      const found = this.#standing(message.id)
-      if (found !== null) return { kind: 'seen', message: detailOf(found) }
-      if (recorded[index] === true) return { kind: 'recorded' }
-      if (moved[index] === true) return { kind: 'moved' }
-      // None of them: told as if it were not there, because it is not.
-      if (!none) this.#put(message)
-      return { kind: 'accepted' }
-    })
-  }
-
-  #isRecorded ({ id, underClaim }: NewMessage): boolean {
-    if (this.#records === null) return false
-    return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id, ...underClaim })
-  }
-
-  /** As a claim is (ledger.ts). */
-  #isMoved ({ scheme, earlierId, underClaim }: NewMessage): boolean {
-    if (underClaim !== undefined) return false
-    if (this.#records !== null && scheme !== this.#records.scheme) return true
-    return earlierId !== null && (this.#records?.isRecorded(earlierId) === true || this.#standing(earlierId) !== null)
+    const changes = messages.map((message) => this.#change(message.id, this.#acceptanceOf(message)))
+    const results = messages.map((message, index) => changes[index]?.kind === 'written' ? this.#entranceOf(message) : this.#seen(message))
+    const isForeign = changes.some((change) => change.kind === 'refused' && change.why === 'fingerprint')
+    // None of the batch is accepted then. The others get the result that they would have alone.
+    const isNone = isForeign || results.some(({ kind }) => kind === 'recorded' || kind === 'moved')
+    if (!isNone) for (const message of messages.filter((_, index) => results[index]?.kind === 'accepted')) this.#put(message)
+    return results
   }
 
   async look (id: Buffer): Promise<MessageDetail | null> {
@@ -81,7 +74,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async alive (owner: Buffer, leaseMs: number): Promise<void> {
-    this.#workers.set(nameOf(owner), this.#nowMs() + leaseMs)
+    this.#workers.set(nameOf(owner), Math.max(this.#workers.get(nameOf(owner)) ?? 0, this.#nowMs() + leaseMs))
   }
 
   async gone (owner: Buffer): Promise<void> {
@@ -89,48 +82,35 @@ export class MemoryInbox implements InboxStore {
   }
 
   async take ({ routes, owner, room }: TakeMessages): Promise<Delivery[]> {
-    if (!this.#lives(owner)) return []
-    const due = routes.flatMap(({ route, places }) => this.#due(route).filter((message) => this.#hasItsTurn(message)).slice(0, places)).sort(byTime)
-    return fitting(due, room).map((message) => {
-      Object.assign(message, { state: 'delivering', owner, attempt: message.attempt + 1, tries: message.tries + 1, dueAtMs: null })
-      return this.#delivery(message, owner)
-    })
+    const takeOf = (row: MessageRow): MessageEvent => ({ kind: 'take', owner, hasTurn: this.#hasItsTurn(row) })
+    const ofRoute = (route: string): MessageRow[] => this.#all().filter(({ about }) => about.route === route)
+    const dueOf = (route: string): MessageRow[] => this.#changing(ofRoute(route), takeOf).sort(byTime)
+    const due = routes.flatMap(({ route, places }) => dueOf(route).slice(0, places)).sort(byTime)
+    return this.#write(fitting(due, room), takeOf).map((row) => deliveryOf(row, owner, this.#overMs()))
   }
 
-  async settle ({ id, owner, attempt }: DeliveryToken, fate: Fate): Promise<boolean> {
-    const message = this.#messages.get(nameOf(id))
-    if (message?.state !== 'delivering' || message.attempt !== attempt || message.owner?.equals(owner) !== true) return false
-    const now = this.#nowMs()
-    message.owner = null
-    message.status = fate.kind === 'held' ? null : fate.status
-    message.error = fate.kind === 'delivered' ? null : fate.error
-    if ('counts' in fate && fate.counts === false) message.tries--
-    if (fate.kind === 'again') Object.assign(message, { state: 'waiting', dueAtMs: now + fate.inMs })
-    else this.#end(message, fate.kind, fate.kind === 'held' ? null : fate.answer)
-    return true
+  async settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
+    const row = this.#messages.get(nameOf(token.id))
+    return row !== undefined && this.#write([row], () => ({ kind: 'settle', token, fate })).length === 1
   }
 
   async recover (limit: number): Promise<Recovered> {
-    const lost = this.#all().filter((message) => message.state === 'delivering' && message.owner !== null && !this.#lives(message.owner)).slice(0, limit)
-    for (const message of lost) {
-      Object.assign(message, { owner: null, error: WORKER_LOST, status: null })
-      if (message.given.holds) this.#end(message, 'held', null)
-      else Object.assign(message, { state: 'waiting', dueAtMs: this.#nowMs() })
-    }
-    const held = lost.filter(({ state }) => state === 'held')
-    return { count: lost.length, held: held.map(({ id, attempt, tries, about: { route, requestId } }) => ({ id, route, requestId, attempt, tries })) }
+    const rows = this.#write(this.#changing(this.#all(), () => LAPSE).slice(0, limit), () => LAPSE)
+    const held = rows.filter(({ state }) => state === 'held').map(heldOf)
+    return { count: rows.length, held }
   }
 
   async dueInMs (routes: readonly string[]): Promise<number | null> {
-    const due = this.#all().filter((message) => routes.includes(message.about.route) && message.state === 'waiting' && this.#hasItsTurn(message)).map(({ dueAtMs }) => dueAtMs ?? 0)
+    const next = this.#all().filter((row) => routes.includes(row.about.route) && this.#hasItsTurn(row))
+    const due = next.flatMap(({ dueAtMs }) => dueAtMs ?? [])
     return due.length === 0 ? null : Math.max(0, Math.min(...due) - this.#nowMs())
   }
 
   async depths (): Promise<Depth[]> {
-    const routes = new Set(this.#all().filter(({ state }) => state !== 'delivered' && state !== 'discarded').map(({ about }) => about.route))
-    return [...routes].map((route) => {
+    const counted = this.#all().filter(({ state }) => state !== 'delivered' && state !== 'discarded')
+    return [...new Set(counted.map(({ about }) => about.route))].map((route) => {
       const mine = this.#all().filter(({ about }) => about.route === route)
-      const count = (state: string): number => mine.filter((message) => message.state === state).length
+      const count = (state: string): number => mine.filter((row) => row.state === state).length
       const open = mine.filter(({ state }) => state === 'waiting' || state === 'delivering' || state === 'held')
       return {
         route,
@@ -145,140 +125,163 @@ export class MemoryInbox implements InboxStore {
   }
 
   async list (filter: MessageFilter): Promise<MessageDetail[]> {
-    return this.#matching(filter).map(detailOf)
+    return this.#matching(filter).slice(0, filter.limit).map(detailOf)
   }
 
   async retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
-    return this.#matching(filter, ['waiting', 'held', 'dead']).map((message) => {
-      this.audits.push({ ...audit, action: 'retry', id: message.id })
-      Object.assign(message, { state: 'waiting', tries: 0, retriedAtMs: this.#nowMs(), blocks: true, dueAtMs: this.#nowMs(), settledAtMs: null, expiresAtMs: null, error: errorOfRetried(message.error) })
-      return detailOf(message)
-    })
+    return this.#byHand('retry', filter, audit)
   }
 
   async discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
-    return this.#matching(filter, ['waiting', 'held', 'dead']).map((message) => {
-      this.audits.push({ ...audit, action: 'discard', id: message.id })
-      this.#end(message, 'discarded', message.answer)
-      return detailOf(message)
-    })
+    return this.#byHand('discard', filter, audit)
   }
 
   async sweep (limit: number): Promise<number> {
-    const past = this.#all().filter((message) => this.#isPast(message)).slice(0, limit)
-    for (const { id } of past) this.#messages.delete(nameOf(id))
+    const past = this.#all().filter(({ id }) => this.#isSwept(id)).slice(0, limit)
+    for (const { id } of past) this.#forget(id)
     return past.length
   }
 
   /** What a database would have of its request; for tests. */
   requestBytes (id: Buffer): number {
-    const { target, headers, body } = this.#messages.get(nameOf(id))?.given.request ?? NOTHING
+    const { target, headers, body } = this.#messages.get(nameOf(id))?.request ?? NO_REQUEST
     return target.length + headers.join('').length + body.length
   }
 
-  #all (): Message[] {
+  #all (): MessageRow[] {
     return [...this.#messages.values()]
   }
 
-  #put (given: NewMessage): void {
-    const { id, earlierId, underClaim, fingerprint, scopeHash, group, about, request } = given
-    const now = this.#nowMs()
-    if (earlierId !== null && underClaim === undefined) {
-      this.#records?.forget(earlierId)
-      this.#messages.delete(nameOf(earlierId))
-    }
-    this.#messages.set(nameOf(id), {
-      given,
-      number: ++this.#numbers,
-      owner: null,
-      blocks: true,
-      retriedAtMs: null,
-      id,
-      state: 'waiting',
-      fingerprint,
-      scopeHash,
-      ordered: group !== null,
-      attempt: (underClaim?.attempt ?? 1) - 1,
-      tries: 0,
-      about,
-      bytes: request.body.length,
-      receivedAtMs: now,
-      dueAtMs: now,
-      settledAtMs: null,
-      expiresAtMs: null,
-      status: null,
-      error: null,
-      answer: null
+  #moment (): Moment {
+    return { nowMs: this.#nowMs(), overMs: this.#overMs(), lives: (owner, atMs) => (this.#workers.get(nameOf(owner)) ?? 0) > atMs }
+  }
+
+  #change (id: Buffer, event: MessageEvent): MessageChange {
+    return messageTransition(this.#messages.get(nameOf(id)) ?? null, event, this.#moment())
+  }
+
+  /** Those of `rows` that the event changes, as they are before it. */
+  #changing (rows: readonly MessageRow[], eventOf: EventOf): MessageRow[] {
+    return rows.filter((row) => this.#change(row.id, eventOf(row)).kind === 'written')
+  }
+
+  /** Writes what the event changes, and returns it as it is then. */
+  #write (rows: readonly MessageRow[], eventOf: EventOf): MessageRow[] {
+    return rows.flatMap((row) => {
+      const change = this.#change(row.id, eventOf(row))
+      if (change.kind !== 'written') return []
+      this.#save(change.row)
+      // A message that no longer blocks gives its turn to the next of its group.
+      if (!blocks(change.row)) this.#call(change.row.group)
+      return [change.row]
     })
   }
 
-  #end (message: Message, state: 'delivered' | 'held' | 'dead' | 'discarded', answer: MessageDetail['answer']): void {
-    const { keepMs, deadKeepMs, stops, group } = message.given
-    const now = this.#nowMs()
-    const blocks = stops && (state === 'held' || state === 'dead')
-    if (state === 'delivered') message.given = { ...message.given, request: NOTHING }
-    Object.assign(message, { state, answer, blocks, dueAtMs: null, settledAtMs: now, expiresAtMs: blocks && group !== null ? null : now + (state === 'delivered' ? keepMs : deadKeepMs) })
+  #save (row: MessageRow): void {
+    const violated = violation(row)
+    if (violated !== null) throw new TypeError(violated)
+    this.#messages.set(nameOf(row.id), row)
+  }
+
+  #call (group: Buffer | null): void {
+    if (group === null) return
+    for (const { row, event } of turnsOf(this.#groupOf(group))) this.#write([row], () => event)
+  }
+
+  #byHand (action: 'retry' | 'discard', filter: MessageFilter, audit: MessageAudit): MessageDetail[] {
+    const event: MessageEvent = { kind: action }
+    const changed = this.#write(this.#changing(this.#matching(filter), () => event).slice(0, filter.limit), () => event)
+    for (const { id, group } of changed) {
+      this.audits.push({ ...audit, action, id })
+      this.#call(group)
+    }
+    return changed.map((row) => detailOf(this.#messages.get(nameOf(row.id)) ?? row))
+  }
+
+  #groupOf (group: Buffer): MessageRow[] {
+    return this.#all().filter((row) => row.group?.equals(group) === true)
+  }
+
+  #hasItsTurn (row: MessageRow): boolean {
+    return row.group === null || hasItsTurn(row, this.#groupOf(row.group))
+  }
+
+  #acceptanceOf (message: NewMessage): MessageEvent {
+    const isBehind = message.group !== null && this.#groupOf(message.group).some(blocks)
+    return { kind: 'accept', message, number: this.#numbers + 1, isBehind }
+  }
+
+  #seen ({ id }: NewMessage): AcceptResult {
+    const found = this.#messages.get(nameOf(id))
+    if (found === undefined) throw new TypeError('the table accepts a message where none stands')
+    return { kind: 'seen', message: detailOf(found) }
+  }
+
+  /** Of a message that the table accepts. */
+  #entranceOf (message: NewMessage): AcceptResult {
+    if (this.#isRecorded(message)) return { kind: 'recorded' }
+    return { kind: this.#isMoved(message) ? 'moved' : 'accepted' }
+  }
+
+  #isRecorded ({ id, underClaim }: NewMessage): boolean {
+    if (this.#records === null) return false
+    return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id, ...underClaim })
+  }
+
+  /** As a claim is (ledger.ts). */
+  #isMoved ({ scheme, earlierId, underClaim }: NewMessage): boolean {
+    if (underClaim !== undefined) return false
+    if (this.#records !== null && scheme !== this.#records.scheme) return true
+    return earlierId !== null && (this.#records?.isRecorded(earlierId) === true || this.#told(earlierId) !== null)
+  }
+
+  #put (message: NewMessage): void {
+    const { id, earlierId, underClaim } = message
+    if (earlierId !== null && underClaim === undefined) {
+      this.#records?.forget(earlierId)
+      this.#forget(earlierId)
+    }
+    const change = this.#change(id, this.#acceptanceOf(message))
+    if (change.kind !== 'written') throw new TypeError('a message stands where none stood')
+    this.#numbers = change.row.number
+    // What is past makes room: the new message is the last of all.
+    this.#messages.delete(nameOf(id))
+    this.#save(change.row)
+  }
+
+  #isSwept (id: Buffer): boolean {
+    return this.#change(id, { kind: 'sweep' }).kind === 'removed'
+  }
+
+  #forget (id: Buffer): void {
+    if (this.#isSwept(id)) this.#messages.delete(nameOf(id))
   }
 
   #told (id: Buffer): MessageDetail | null {
-    const found = this.#standing(id)
-    return found === null ? null : detailOf(found)
-  }
-
-  #standing (id: Buffer): Message | null {
     const found = this.#messages.get(nameOf(id))
-    return found === undefined || this.#isPast(found) ? null : found
+    return found === undefined || isPast(found, this.#overMs()) ? null : detailOf(found)
   }
 
   #overMs (): number {
     return Math.min(this.#nowMs(), this.#believedMs() ?? Infinity)
   }
 
-  #isPast ({ expiresAtMs }: Message): boolean {
-    return expiresAtMs !== null && expiresAtMs <= this.#overMs()
-  }
-
-  #lives (owner: Buffer): boolean {
-    return (this.#workers.get(nameOf(owner)) ?? 0) > this.#overMs()
-  }
-
-  #due (route: string): Message[] {
-    return this.#all().filter((message) => message.about.route === route && message.state === 'waiting' && (message.dueAtMs ?? 0) <= this.#nowMs()).sort(byTime)
-  }
-
-  /** Nobody before it in its group is open, and nobody of it is being delivered. */
-  #hasItsTurn ({ id, number, given: { group } }: Message): boolean {
-    if (group === null) return true
-    return !this.#all().some((other) => other.given.group?.equals(group) === true && !other.id.equals(id) && other.blocks && (other.number < number || other.state === 'delivering'))
-  }
-
-  #delivery ({ id, attempt, tries, about, error, receivedAtMs, retriedAtMs, given: { request } }: Message, owner: Buffer): Delivery {
-    return { token: { id, owner, attempt }, route: about.route, tries, ageMs: this.#overMs() - (retriedAtMs ?? receivedAtMs), lastError: error, requestId: about.requestId, request }
-  }
-
-  #matching ({ id, keyHashes, route, state, olderMs, limit }: MessageFilter, states?: ReadonlyArray<Message['state']>): Message[] {
+  #matching ({ id, keyHashes, route, state, olderMs }: MessageFilter): MessageRow[] {
     const until = olderMs === undefined ? Infinity : this.#nowMs() - olderMs
-    return this.#all().filter((message) => !this.#isPast(message) && (id === undefined || message.id.equals(id)) && (keyHashes === undefined || keyHashes.some((each) => each.equals(message.about.keyHash))) &&
-      (route === undefined || message.about.route === route) && (state === undefined || message.state === state) && (states === undefined || states.includes(message.state)) &&
-      message.receivedAtMs <= until).slice(0, limit)
+    return this.#all().filter((row) => !isPast(row, this.#overMs()) && row.receivedAtMs <= until &&
+      (id === undefined || row.id.equals(id)) && (keyHashes === undefined || keyHashes.some((each) => each.equals(row.about.keyHash))) &&
+      (route === undefined || row.about.route === route) && (state === undefined || row.state === state))
   }
 }
-
-/** What was delivered is sent by nobody again. */
-const NOTHING: NewMessage['request'] = { method: '', target: '', headers: [], body: Buffer.alloc(0) }
 
 function nameOf (id: Buffer): string {
   return id.toString('latin1')
 }
 
-function sameFingerprint ({ fingerprint }: Message, message: NewMessage): boolean {
-  return fingerprint.alg === message.fingerprint.alg && fingerprint.value.equals(message.fingerprint.value)
+function heldOf ({ id, attempt, tries, about: { route, requestId } }: MessageRow): HeldMessage {
+  return { id, route, requestId, attempt, tries }
 }
 
-function detailOf ({ given, number, owner, blocks, retriedAtMs, ...detail }: Message): MessageDetail {
-  return detail
-}
-
-function byTime (one: Message, other: Message): number {
+function byTime (one: MessageRow, other: MessageRow): number {
   return (one.dueAtMs ?? 0) - (other.dueAtMs ?? 0) || one.number - other.number
 }

@@ -34,12 +34,5 @@ function bytesOf (answer: Answer | null): Buffer | null {
   }
 }
 
-/** Why it was given up, before its last error: true no more of a message that an operator has given new attempts. In the words of both regular expressions' dialects. */
-export const GIVEN_UP = '^(ATTEMPTS_SPENT|TOO_OLD) '
-
-export function errorOfRetried (error: string | null): string | null {
-  return error?.replace(new RegExp(GIVEN_UP), '') ?? null
-}
-
 /** A request that cannot be read back is never sent: somebody else has written this row. */
 export const UNDECODABLE: Fate = { kind: 'dead', status: null, error: 'UNDECODABLE', answer: null }

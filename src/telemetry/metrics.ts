@@ -23,7 +23,7 @@ const STORE_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02
 const MS_PER_SECOND = 1000
 
 export interface Metrics extends Meter {
-  reloaded: (result: 'ok' | 'refused') => void
+  reloaded: (result: typeof RELOAD_RESULTS[number]) => void
   expose: () => Promise<Exposition>
 }
 
@@ -31,6 +31,11 @@ export interface Metrics extends Meter {
 export interface WorkerMetrics extends Meter {
   snapshot: () => Promise<Snapshot>
 }
+
+export const PROMISES = ['strict', 'weakened'] as const
+export const RELOAD_RESULTS = ['ok', 'refused'] as const
+/** Of messages that are not delivered. */
+export const MESSAGE_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
 
 export const WORKER_STATES = ['ready', 'starting', 'silent', 'waiting'] as const
 /** silent: did not answer the primary in time. waiting: has ended, and its successor is held back for a while. */
@@ -123,14 +128,36 @@ function countedLater ({ readHeld, ...meter }: Meter & { readonly readHeld: () =
 export function createPrimaryMetrics (): PrimaryMetrics {
   const registry = new Registry()
   buildInfo(registry)
-  const workers = new Gauge({ name: 'onceway_workers', help: 'Worker processes, by their state: ready, starting, silent or waiting. Together those that should run.', labelNames: ['state'], registers: [registry] })
-  const ended = declare(registry).counter('onceway_workers_ended_total', 'Worker processes that ended by themselves and were replaced.', [])
   return {
     ...configMeter(registry),
-    workers: (state, count) => { workers.set({ state }, count) },
-    workerEnded: () => { ended.inc() },
+    ...workersMeter(registry),
     snapshot: snapshotOf(registry, 'primary')
   }
+}
+
+function workersMeter (registry: Registry): Pick<PrimaryMetrics, 'workers' | 'workerEnded'> {
+  const workers = new Gauge({ name: 'onceway_workers', help: 'Worker processes, by state. Their sum is the number that should run.', labelNames: ['state'], registers: [registry] })
+  const ended = declare(registry).counter('onceway_workers_ended_total', 'Workers that ended by themselves and were replaced.', [])
+  return {
+    workers: (state, count) => { workers.set({ state }, count) },
+    workerEnded: () => { ended.inc() }
+  }
+}
+
+/** `aggregator`: what the values of several processes are together. */
+export interface Declaration {
+  readonly name: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly help: string
+  readonly labelNames: readonly string[]
+  readonly aggregator: Aggregator
+}
+
+/** All metrics but those of the process itself: those of a gateway, and those of a primary (docs/reference/metrics.md). */
+export function declaredMetrics (): readonly Declaration[] {
+  const registry = new Registry()
+  for (const declareIn of [buildInfo, metersOf, configMeter, workersMeter]) declareIn(registry)
+  return registry.getMetricsAsArray() as unknown as readonly Declaration[]
 }
 
 /** The numbers of a process mean nothing as a sum: each process has its own series. */
@@ -149,23 +176,23 @@ type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'alike' | 'p
 
 function requestMeter (registry: Registry, reads: Array<() => void>): Begun<RequestMeter> {
   const { counter, gauge, histogram } = declare(registry)
-  const requests = counter('onceway_requests_total', 'Guarded requests, by what became of them.', ['route', 'outcome'])
-  const seconds = histogram('onceway_request_duration_seconds', 'Guarded requests, from the whole head to the end of the answer.', ['route'], REQUEST_BUCKETS)
-  const keyless = counter('onceway_keyless_requests_total', 'Requests on a guarded route that carried no key and passed through.', ['route'])
-  const alike = counter('onceway_alike_requests_total', 'Requests that meet a guarded route only as some servers read their path, or for a host that they do not name.', ['route'])
-  const ignored = counter('onceway_ignored_requests_total', 'Unsafe requests that carried a key and met no policy: a hole in the routes.', [])
-  const passed = counter('onceway_passed_requests_total', 'Requests on a guarded route that its preset lets pass: handshakes and confirmations (control-message), several events in one (batch).', ['route', 'preset', 'why'])
-  const upstream = histogram('onceway_upstream_duration_seconds', 'One sending to the upstream, by its result.', ['route', 'result'], REQUEST_BUCKETS)
-  const executions = gauge('onceway_executions', 'Executions under way in this process.')
-  const waiters = gauge('onceway_waiters', 'Client connections that wait for an execution.')
-  const splits = counter('onceway_scope_splits_total', 'The same route, key and fingerprint under another scope: perhaps a retry whose credential was renewed.', ['route'])
-  const shed = counter('onceway_shed_total', 'Requests and connections turned away at a limit before anything was claimed, or cut because there was no room for what they do not read; by: the limit itself (full), or the share of it that one caller or one peer may have.', ['limit', 'by'])
-  const idled = counter('onceway_idle_closed_total', 'What was ended because somebody did not go on in time: a client with its request (request) or with reading its answer (answer), an upstream of what passes through (upstream), both ends of a tunnel (tunnel).', ['direction'])
+  const requests = counter('onceway_requests_total', 'Guarded requests, by outcome.', ['route', 'outcome'])
+  const seconds = histogram('onceway_request_duration_seconds', 'Duration of guarded requests, from the complete request head to the end of the response.', ['route'], REQUEST_BUCKETS)
+  const keyless = counter('onceway_keyless_requests_total', 'Requests without a key on a guarded route that does not require one.', ['route'])
+  const alike = counter('onceway_alike_requests_total', 'Requests whose path or host matches a guarded route only in the reading of some servers.', ['route'])
+  const ignored = counter('onceway_ignored_requests_total', 'Unsafe requests with a key that matched no guarded route.', [])
+  const passed = counter('onceway_passed_requests_total', 'Requests on a guarded route that its preset lets pass unguarded.', ['route', 'preset', 'why'])
+  const upstream = histogram('onceway_upstream_duration_seconds', 'Duration of one execution at the upstream, from the request for a connection to the answer, by result.', ['route', 'result'], REQUEST_BUCKETS)
+  const executions = gauge('onceway_executions', 'Executions in flight.')
+  const waiters = gauge('onceway_waiters', 'Duplicate requests that wait for an execution in flight.')
+  const splits = counter('onceway_scope_splits_total', 'Executions with the route, key and fingerprint of an earlier one under another scope. A retry with a renewed credential looks like this.', ['route'])
+  const shed = counter('onceway_shed_total', 'Requests and connections shed at a limit before anything was claimed, and responses cut because unread bytes found no room.', ['limit', 'by'])
+  const idled = counter('onceway_idle_closed_total', 'Requests, responses and tunnels ended because one side was idle for too long.', ['direction'])
   const held: Readonly<Record<HeldKind, Gauge>> = {
-    connections: gauge('onceway_connections', 'Client connections, idle ones and tunnels too.'),
+    connections: gauge('onceway_connections', 'Client connections, including idle ones and tunnels.'),
     tunnels: gauge('onceway_tunnels', 'Upgraded connections (WebSockets).'),
-    passing: gauge('onceway_passing', 'Requests and tunnels that pass through, each with a connection to an upstream.'),
-    bufferedBytes: gauge('onceway_buffered_bytes', 'Bytes of bodies in memory: limits.bufferedBytes.')
+    passing: gauge('onceway_passing', 'Unguarded requests and tunnels in flight. Each uses a connection to an upstream.'),
+    bufferedBytes: gauge('onceway_buffered_bytes', 'Bytes of request and response bodies in memory, bounded by limits.bufferedBytes.')
   }
   for (const [limit, refusals] of Object.entries(SHED)) for (const by of refusals) shed.inc({ limit, by }, 0)
   for (const direction of DIRECTIONS) idled.inc({ direction }, 0)
@@ -194,19 +221,19 @@ function requestMeter (registry: Registry, reads: Array<() => void>): Begun<Requ
 
 function storeMeter (registry: Registry, reads: Array<() => void>): Pick<Meter, 'store' | 'reaches' | 'breaker' | 'standing' | 'arbiterAhead' | 'arbiterStepped' | 'differing'> {
   const { counter, gauge, histogram } = declare(registry)
-  const seconds = histogram('onceway_store_duration_seconds', 'One operation of a store.', ['store', 'operation'], STORE_BUCKETS)
-  const errors = counter('onceway_store_errors_total', 'Operations of a store that failed.', ['store', 'operation'])
+  const seconds = histogram('onceway_store_duration_seconds', 'Duration of one store operation. A batch is one operation.', ['store', 'operation'], STORE_BUCKETS)
+  const errors = counter('onceway_store_errors_total', 'Store operations that failed.', ['store', 'operation'])
   const registers = [registry]
   // Of several workers the least: what one of them cannot reach is not well.
-  const up = new Gauge({ name: 'onceway_store_up', help: 'Whether the store can be used just now: 1 or 0. Only those that are configured.', labelNames: ['store'], aggregator: 'min', registers })
-  const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Routes that another living gateway serves with another policy, by what differs: route (one has it, the other has not), mode, key, scope, host, marks, fingerprint, unknown, keep, retention, lease.', labelNames: ['aspect'], aggregator: 'max', registers })
-  const standing = new Gauge({ name: 'onceway_promise', help: 'Which promise holds, by the settings of the stores: 1 for strict or for weakened.', labelNames: ['promise'], aggregator: 'max', registers })
+  const up = new Gauge({ name: 'onceway_store_up', help: '1 if the store can be used now, else 0. Only configured stores have a series.', labelNames: ['store'], aggregator: 'min', registers })
+  const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Guarded routes that another live gateway serves with another policy, by the part that differs.', labelNames: ['aspect'], aggregator: 'max', registers })
+  const standing = new Gauge({ name: 'onceway_promise', help: '1 for the promise that the settings of the stores allow: strict or weakened. Both are 0 until the settings are read.', labelNames: ['promise'], aggregator: 'max', registers })
   // Both 0: the database has not been asked yet.
-  for (const promise of ['strict', 'weakened']) standing.set({ promise }, 0)
+  for (const promise of PROMISES) standing.set({ promise }, 0)
   const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
-  const ahead = gauge('onceway_clock_ahead_seconds', 'How far the clock of the store has stepped ahead and nobody has confirmed its time: until then nothing lapses or expires by it; 0: it has not.', 'max')
-  const steps = counter('onceway_clock_steps_total', 'Steps ahead of the clock of the store that this process has found.', [])
-  const breaker = gauge('onceway_redis_breaker_open', '1 while Redis is not asked because it failed again and again, or because a copy of the database uses it.', 'max')
+  const ahead = gauge('onceway_clock_ahead_seconds', 'Seconds by which the clock of the store is ahead after an unconfirmed step. Above 0, nothing lapses or expires.', 'max')
+  const steps = counter('onceway_clock_steps_total', 'Steps ahead of the clock of the store that this process detected.', [])
+  const breaker = gauge('onceway_redis_breaker_open', '1 while some or all records go without Redis, because it failed or because a copy of the database uses it.', 'max')
   return {
     store: (store, operation, ok, ms) => {
       seconds.observe({ store, operation }, ms / MS_PER_SECOND)
@@ -221,7 +248,7 @@ function storeMeter (registry: Registry, reads: Array<() => void>): Pick<Meter, 
     breaker: (open) => { breaker.set(open ? 1 : 0) },
     differing: (routes) => { for (const [aspect, count] of routes) differing.set({ aspect }, count) },
     standing: ({ promise, reasons }) => {
-      for (const each of ['strict', 'weakened']) standing.set({ promise: each }, each === promise ? 1 : 0)
+      for (const each of PROMISES) standing.set({ promise: each }, each === promise ? 1 : 0)
       // A reason that is gone leaves no series behind that says 0 for ever.
       weakened.reset()
       for (const reason of reasons) weakened.set({ reason }, 1)
@@ -233,17 +260,17 @@ type RecordMeter = Pick<Meter, 'leaseLost' | 'settleFenced' | 'settleRetried' | 
 
 function recordMeter (registry: Registry): Begun<RecordMeter> {
   const { counter, gauge } = declare(registry)
-  const leasesLost = counter('onceway_leases_lost_total', 'Executions whose lease was lost while they ran.', ['route'])
-  const fenced = counter('onceway_settles_fenced_total', 'Settles that came after the record had gone to somebody else.', ['route'])
-  const retried = counter('onceway_settles_retried_total', 'Settles that had to be tried again.', ['route'])
-  const unsettled = counter('onceway_answers_unsettled_total', 'Answers given before the store had taken them, because it did not within the patience for it.', ['route'])
-  const unsettledBytes = gauge('onceway_unsettled_bytes', 'Bytes of answers that wait for the store; at limits.unsettledBytes new guarded requests are refused.')
-  const swept = counter('onceway_records_swept_total', 'Records deleted after their retention, by state.', ['state'])
+  const leasesLost = counter('onceway_leases_lost_total', 'Executions that lost their lease while they ran.', ['route'])
+  const fenced = counter('onceway_settles_fenced_total', 'Settles that the store refused because the execution no longer owned the record.', ['route'])
+  const retried = counter('onceway_settles_retried_total', 'Failed tries to store an outcome that were followed by a retry.', ['route'])
+  const unsettled = counter('onceway_answers_unsettled_total', 'Answers sent before the store acknowledged the outcome.', ['route'])
+  const unsettledBytes = gauge('onceway_unsettled_bytes', 'Bytes of answers that wait for the store. At limits.unsettledBytes, new guarded requests are refused.')
+  const swept = counter('onceway_records_swept_total', 'Records and marks deleted after their retention, by state.', ['state'])
   const lapsed = counter('onceway_records_lapsed_total', 'Claims whose lease ended without a settle.', [])
-  const unknown = counter('onceway_indeterminate_total', 'Executions whose outcome is not known, by the stage that failed.', ['route', 'stage'])
-  const probes = counter('onceway_probes_total', 'Questions to upstreams about unknown outcomes, by what they came to.', ['route', 'result'])
-  const unresolved = gauge('onceway_indeterminate_unresolved', 'Records in the store whose outcome is not known.', 'max')
-  const oldest = gauge('onceway_indeterminate_oldest_seconds', 'How long the oldest of them has been so; 0: there is none.', 'max')
+  const unknown = counter('onceway_indeterminate_total', 'Executions with an unknown outcome, by the stage that failed.', ['route', 'stage'])
+  const probes = counter('onceway_probes_total', 'Probes of upstreams about records with an unknown outcome, by result.', ['route', 'result'])
+  const unresolved = gauge('onceway_indeterminate_unresolved', 'Records in the store with an unknown outcome.', 'max')
+  const oldest = gauge('onceway_indeterminate_oldest_seconds', 'Age of the oldest unknown outcome in the store. 0 if there is none.', 'max')
   for (const state of SWEPT_STATES) swept.inc({ state }, 0)
   return {
     begin: ({ name: route, probes: asks }) => {
@@ -270,15 +297,15 @@ function recordMeter (registry: Registry): Begun<RecordMeter> {
 /** Told by the store, which all processes share: the largest is what there is. */
 function depthMeter (registry: Registry): Pick<Meter, 'inbox'> {
   const gauge = <L extends string>(name: string, help: string, labelNames: L[]) => new Gauge({ name, help, labelNames, aggregator: 'max', registers: [registry] })
-  const messages = gauge('onceway_inbox_messages', 'Messages in the inbox that are not delivered, by their state: waiting, delivering, held or dead.', ['route', 'state'])
-  const bytes = gauge('onceway_inbox_bytes', 'Bytes of the requests that wait, are being delivered or are held.', ['route'])
-  const oldest = gauge('onceway_inbox_oldest_seconds', 'How long ago the oldest of those was accepted; 0: there is none.', ['route'])
+  const messages = gauge('onceway_inbox_messages', 'Messages in the inbox that are not delivered, by state.', ['route', 'state'])
+  const bytes = gauge('onceway_inbox_bytes', 'Bytes of the requests of waiting, delivering and held messages.', ['route'])
+  const oldest = gauge('onceway_inbox_oldest_seconds', 'Time since the oldest waiting, delivering or held message was accepted. 0 if there is none.', ['route'])
   return {
     inbox: (depths) => {
       // A route that has nothing more leaves no series behind that says something for ever.
       for (const each of [messages, bytes, oldest]) each.reset()
       for (const depth of depths) {
-        for (const state of ['waiting', 'delivering', 'held', 'dead'] as const) messages.set({ route: depth.route, state }, depth[state])
+        for (const state of MESSAGE_STATES) messages.set({ route: depth.route, state }, depth[state])
         bytes.set({ route: depth.route }, depth.bytes)
         oldest.set({ route: depth.route }, (depth.oldestMs ?? 0) / MS_PER_SECOND)
       }
@@ -288,10 +315,10 @@ function depthMeter (registry: Registry): Pick<Meter, 'inbox'> {
 
 function inboxMeter (registry: Registry): Begun<Pick<Meter, 'signature' | 'delivery' | 'deliveryTries'>> {
   const { counter, histogram } = declare(registry)
-  const signatures = counter('onceway_inbox_signatures_total', 'Signatures that were checked: good under the current or the previous secret; refused as missing, malformed, untimely or wrong.', ['route', 'result'])
-  const deliveries = counter('onceway_inbox_deliveries_total', 'Deliveries of messages, by what they came to: delivered, again, dead, held, or overtaken (somebody else had the message by then).', ['route', 'result'])
-  const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'One delivery of a message, from its sending to the answer.', ['route'], REQUEST_BUCKETS)
-  const tries = histogram('onceway_inbox_attempts', 'How many deliveries a message took that is delivered, dead or held.', ['route'], TRIES_BUCKETS)
+  const signatures = counter('onceway_inbox_signatures_total', 'Checks of signatures, by result.', ['route', 'result'])
+  const deliveries = counter('onceway_inbox_deliveries_total', 'Deliveries of messages, by result.', ['route', 'result'])
+  const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'Duration of one delivery, from the request for a connection to the answer.', ['route'], REQUEST_BUCKETS)
+  const tries = histogram('onceway_inbox_attempts', 'Deliveries that a message took until it was delivered, dead or held.', ['route'], TRIES_BUCKETS)
   return {
     begin: ({ name: route, delivers, verifies }) => {
       if (verifies === true) for (const result of SIGNATURE_RESULTS) signatures.inc({ route, result }, 0)
@@ -308,10 +335,10 @@ function inboxMeter (registry: Registry): Begun<Pick<Meter, 'signature' | 'deliv
 
 function configMeter (registry: Registry): Pick<Metrics, 'reloaded'> {
   const { counter, gauge } = declare(registry)
-  const reloads = counter('onceway_config_reloads_total', 'Reloads of the configuration (SIGHUP), by their result: ok or refused.', ['result'])
-  const loaded = gauge('onceway_config_loaded_timestamp_seconds', 'When the configuration that runs was loaded.')
+  const reloads = counter('onceway_config_reloads_total', 'Reloads of the configuration (SIGHUP), by result.', ['result'])
+  const loaded = gauge('onceway_config_loaded_timestamp_seconds', 'Unix time at which the running configuration was loaded.')
   // A series that begins with its first refusal has no rate that an alert could see.
-  for (const result of ['ok', 'refused']) reloads.inc({ result }, 0)
+  for (const result of RELOAD_RESULTS) reloads.inc({ result }, 0)
   loaded.setToCurrentTime()
   return {
     reloaded: (result) => {
@@ -322,7 +349,7 @@ function configMeter (registry: Registry): Pick<Metrics, 'reloaded'> {
 }
 
 function buildInfo (registry: Registry): void {
-  const info = new Gauge({ name: 'onceway_build_info', help: 'Always 1; which build this is.', labelNames: ['version', 'node'], registers: [registry] })
+  const info = new Gauge({ name: 'onceway_build_info', help: 'Always 1. The labels name the build.', labelNames: ['version', 'node'], registers: [registry] })
   info.set({ version: VERSION, node: process.version }, 1)
 }
 

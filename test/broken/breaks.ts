@@ -78,14 +78,14 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I1', 'I2', 'I10'],
     patches: [{
       file: 'gateway/handle.ts',
-      find: '  const execution = startExecution(gateway, visit)\n',
-      replace: `  const execution = startExecution(gateway, visit)
-  void visit.gone().then(() => {
-    if (execution.sentAtMs === null || execution.sending === null || gateway.executions.get(visit.name) !== execution) return
+      find: '  const execution = startExecution(context, keyed)\n',
+      replace: `  const execution = startExecution(context, keyed)
+  void keyed.gone().then(() => {
+    if (execution.sentAtMs === null || execution.sending === null || context.executions.get(keyed.name) !== execution) return
     execution.sending.cancel('CLIENT_GONE', false)
-    gateway.executions.leave(execution)
-    return gateway.world.records.settle({ token: execution.token, outcome: 'released', keepMs: visit.route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
-      .then(() => gateway.world.locks.unlock(visit.id, execution.owner))
+    context.executions.leave(execution)
+    return context.deps.records.settle({ token: execution.token, outcome: 'released', keepMs: keyed.route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
+      .then(() => context.deps.locks.unlock(keyed.id, execution.owner))
   }).catch(() => {})
 `
     }]
@@ -96,11 +96,11 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I1', 'I2', 'I4'],
     patches: [{
       file: 'gateway/claiming.ts',
-      find: '  let result = await granted(gateway, execution, () => records.insert(execution.claim))\n',
-      replace: `  execution.grant(readClocks(gateway.world.clock))
-  const seen = await records.look(execution.visit.id)
+      find: '  let result = await granted(context, execution, () => records.insert(execution.claim))\n',
+      replace: `  execution.grant(readClocks(context.deps.clock))
+  const seen = await records.look(execution.keyed.id)
   if (seen === null) return won(execution, 1)
-  let result = await granted(gateway, execution, () => records.insert(execution.claim))
+  let result = await granted(context, execution, () => records.insert(execution.claim))
 `
     }]
   },
@@ -119,9 +119,9 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I11', 'I4', 'I7'],
     patches: [{
       file: 'gateway/settling.ts',
-      find: '  const settling = settleUntilDone(gateway, execution, plan.settlement)\n',
-      replace: `  execution.ending.resolve(plan.ending({ kind: 'stored', keepLeftMs: plan.settlement.keepMs, askedAtMs: startedAt }))
-  const settling = settleUntilDone(gateway, execution, plan.settlement)
+      find: '  const settling = settleUntilDone(context, execution, plan.settlement)\n',
+      replace: `  execution.result.resolve(plan.result({ kind: 'stored', keepLeftMs: plan.settlement.keepMs, askedAtMs: startedAt }))
+  const settling = settleUntilDone(context, execution, plan.settlement)
 `
     }]
   },
@@ -141,9 +141,9 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I2', 'I9', 'P6'],
     patches: [{
       file: 'gateway/claiming.ts',
-      find: '    return confirmDoubted(gateway, execution, () => records.confirm(execution.claim))\n',
-      replace: `    execution.grant(readClocks(gateway.world.clock))
-    const seen = await records.look(execution.visit.id)
+      find: '    return confirmDoubted(context, execution, () => records.confirm(execution.claim))\n',
+      replace: `    execution.grant(readClocks(context.deps.clock))
+    const seen = await records.look(execution.keyed.id)
     if (seen?.state === 'claimed' && seen.owner.equals(execution.owner)) return { kind: 'won', attempt: seen.attempt }
     throw new StoreUnavailable(records.name, 'reread', true, error)
 `
@@ -159,9 +159,9 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I11', 'I3', 'I7'],
     patches: [{
       file: 'gateway/claiming.ts',
-      find: '  const settling = gateway.writes.settleUnsettledCopy(execution, token, copy)',
-      replace: `  if (comparison === 'same') return { kind: 'completed', answer: copy.answer, expiresAtMs: gateway.world.clock.wallMs() + copy.keepMs }
-  const settling = gateway.writes.settleUnsettledCopy(execution, token, copy)`
+      find: '  const settling = context.writes.settleUnsettledCopy(execution, token, copy)',
+      replace: `  if (comparison === 'same') return { kind: 'completed', answer: copy.answer, expiresAtMs: context.deps.clock.wallMs() + copy.keepMs }
+  const settling = context.writes.settleUnsettledCopy(execution, token, copy)`
     }]
   }
 ]

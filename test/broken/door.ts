@@ -39,13 +39,13 @@ export const DOOR_BREAKS: readonly Break[] = [
     name: 'record-knows-best',
     does: 'believes the record where only the inbox knows of the message',
     breaks: ['I8'],
-    patches: [{ file: ACCEPTING, find: "return message !== null && compareMessage(visit, visit, message) === 'same' ? accepted(visit, [visit], false) : outcome", replace: 'return outcome' }]
+    patches: [{ file: ACCEPTING, find: "return message !== null && compareMessage(keyed, keyed, message) === 'same' ? accepted(keyed, [keyed], false) : outcome", replace: 'return outcome' }]
   },
   {
     name: 'inbox-passed-by',
     does: 'sends without a look into the inbox',
     breaks: ['I1'],
-    patches: [{ file: ACCEPTING, find: "return message === null ? null : taken(visit, { kind: 'seen', message })", replace: 'return null' }]
+    patches: [{ file: ACCEPTING, find: "return message === null ? null : taken(keyed, { kind: 'seen', message })", replace: 'return null' }]
   },
   {
     name: 'doubtful-acceptance-freed',

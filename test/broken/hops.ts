@@ -134,7 +134,7 @@ export const HOP_BREAKS: readonly Break[] = [
     name: 'hard-end-from-the-start',
     does: 'counts the end of all renewals from before the claim',
     breaks: ['E2'],
-    patches: [{ file: 'gateway/execution.ts', find: 'return this.sendsFromMs + this.visit.route.upstream.timeoutMs', replace: 'return this.startedAtMs + this.visit.route.upstream.timeoutMs' }]
+    patches: [{ file: 'gateway/execution.ts', find: 'return this.sendsFromMs + this.keyed.route.upstream.timeoutMs', replace: 'return this.startedAtMs + this.keyed.route.upstream.timeoutMs' }]
   },
   {
     name: 'any-404-is-no',
@@ -158,7 +158,7 @@ export const HOP_BREAKS: readonly Break[] = [
     name: 'broken-is-executed',
     does: 'goes on calling a stream executed that its upstream broke off',
     breaks: ['E5', 'I7'],
-    patches: [{ file: 'gateway/broken-streams.ts', find: 'if (code !== null && !gateway.drain.stopped)', replace: 'if (code === undefined)' }]
+    patches: [{ file: 'gateway/broken-streams.ts', find: 'if (code !== null && !context.drain.stopped)', replace: 'if (code === undefined)' }]
   },
   {
     name: 'slots-are-nobody',

@@ -20,7 +20,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     name: 'accepted-before-the-commit',
     does: 'answers 202 as soon as a message is on its way to the store',
     breaks: ['N1'],
-    patches: [{ file: ACCEPTING, find: 'return await acceptAll(gateway, visit, made)', replace: 'void acceptAll(gateway, visit, made).catch(() => {})\n    return accepted(visit, parts, true)' }]
+    patches: [{ file: ACCEPTING, find: 'return await acceptAll(context, keyed, made)', replace: 'void acceptAll(context, keyed, made).catch(() => {})\n    return accepted(keyed, parts, true)' }]
   },
   {
     name: 'next-beside-a-retry',
@@ -59,13 +59,13 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     name: 'one-key-any-request',
     does: 'tells whoever uses a key that his request was accepted',
     breaks: ['N3'],
-    patches: [{ file: 'gateway/comparison.ts', find: "  return comparison === 'different' && replaysMismatch(visit) ? 'same' : comparison\n", replace: "  return comparison === 'different' ? 'same' : comparison\n" }]
+    patches: [{ file: 'gateway/comparison.ts', find: "  return comparison === 'different' && replaysMismatch(keyed) ? 'same' : comparison\n", replace: "  return comparison === 'different' ? 'same' : comparison\n" }]
   },
   {
     name: 'accepted-and-executed',
     does: 'sends at once what it has accepted because its client asked for that',
     breaks: ['N2', 'N5'],
-    patches: [{ file: ACCEPTING, find: "        if (result.kind === 'accepted') note(gateway, visit, message)\n        return taken(visit, result)\n", replace: "        if (result.kind === 'accepted') note(gateway, visit, message)\n        return null\n" }]
+    patches: [{ file: ACCEPTING, find: "        if (result.kind === 'accepted') note(context, keyed, message)\n        return taken(keyed, result)\n", replace: "        if (result.kind === 'accepted') note(context, keyed, message)\n        return null\n" }]
   },
   {
     name: 'settle-any-token',

@@ -154,12 +154,12 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     name: 'identity-of-the-batch',
     does: 'gives an item the identity of the batch that it came in',
     breaks: ['I1'],
-    patches: [{ file: 'gateway/admission.ts', find: 'gateway.ids.identify(route, scopeUnder, message.key, knows) ?? first', replace: 'gateway.ids.identify(route, scopeUnder, made.name + message.key, knows) ?? first' }]
+    patches: [{ file: 'gateway/admission.ts', find: 'context.ids.identify(route, scopeUnder, message.key, knows) ?? first', replace: 'context.ids.identify(route, scopeUnder, made.name + message.key, knows) ?? first' }]
   },
   {
     name: 'told-to-anybody',
     does: 'tells how a message stands to whoever knows its id',
     breaks: ['scope'],
-    patches: [{ file: 'gateway/messages.ts', find: 'return isOwner(gateway, caller, message.scopeHash) ?', replace: 'return message.scopeHash.length > 0 || isOwner(gateway, caller, message.scopeHash) ?' }]
+    patches: [{ file: 'gateway/messages.ts', find: 'return isOwner(context, caller, message.scopeHash) ?', replace: 'return message.scopeHash.length > 0 || isOwner(context, caller, message.scopeHash) ?' }]
   }
 ]

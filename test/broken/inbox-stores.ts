@@ -2,8 +2,9 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const [MEMORY, SQLITE, POSTGRES, OPERATOR] = ['store/memory-inbox.ts', 'store/sqlite/inbox-table.ts', 'store/postgres/inbox-deliver.ts', 'store/postgres/inbox-operator.ts']
-const ACCEPT = 'store/postgres/inbox-accept.ts'
+const [TABLE, ROW] = ['core/inbox/transitions.ts', 'core/inbox/row.ts']
+const SQLITE = 'store/sqlite/inbox-table.ts'
+const [ACCEPT, POSTGRES, OPERATOR] = ['store/postgres/inbox-accept.ts', 'store/postgres/inbox-deliver.ts', 'store/postgres/inbox-operator.ts']
 
 const SENDER = 'has its 202'
 const SUITE = 'store/sqlite-inbox.test.ts'
@@ -80,16 +81,94 @@ export const INBOX_STORE_ROWS: readonly FaultRow[] = [
     client: SENDER,
     test: [SUITE, 'a retry delivers again what is dead, held or pausing'],
     breaks: 'retry-under-way'
+  },
+  {
+    fault: 'inbox: operator retries everything',
+    moment: 'some of it is discarded',
+    seen: '0',
+    record: 'discarded, unchanged',
+    client: SENDER,
+    test: [SUITE, 'retry: every state of a message, in a group and in none'],
+    breaks: 'discarded-come-back'
+  },
+  {
+    fault: 'inbox: operator retries a dead message of a group',
+    moment: 'a later one of the group is due',
+    seen: 'the retried one, then the later one',
+    record: 'the later one waits behind it, without a time',
+    client: SENDER,
+    test: [SUITE, 'recall: an earlier one is retried: every state of a message of a group'],
+    breaks: 'recalled-keep-their-time'
+  },
+  {
+    fault: 'inbox: worker late, and reports',
+    moment: 'its lease is over, and nobody has taken its messages back',
+    seen: '1',
+    record: 'message as reported',
+    client: SENDER,
+    test: [SUITE, 'settle delivered: every state of a message, in a group and in none'],
+    breaks: 'late-reports-are-lost'
+  },
+  {
+    fault: 'inbox: worker dead, with `unknown: hold`',
+    moment: 'it delivers a message that was retried after an answer',
+    seen: '≤ 1',
+    record: 'message held, without the answer of its earlier life',
+    client: SENDER,
+    test: [SUITE, 'one that is held because its worker died has no answer of an earlier life'],
+    breaks: 'old-answers-stay'
   }
 ]
 
 export const INBOX_STORE_BREAKS: readonly Break[] = [
   {
+    name: 'discarded-come-back',
+    does: "lets an operator's retry deliver what was discarded",
+    breaks: ['N1'],
+    patches: [
+      { file: TABLE, find: "'·',     '·',     'retry', 'retry', 'retry', 'retry', '·', ", replace: "'·',     '·',     'retry', 'retry', 'retry', 'retry', 'retry', " },
+      { file: SQLITE, find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])", replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead', 'discarded'])" },
+      { file: OPERATOR, find: "where m.state in ('waiting', 'held', 'dead') and $", replace: "where m.state in ('waiting', 'held', 'dead', 'discarded') and $" },
+      { file: OPERATOR, find: "and m.state in ('waiting', 'held', 'dead') and ($4", replace: "and m.state in ('waiting', 'held', 'dead', 'discarded') and ($4" }
+    ]
+  },
+  {
+    name: 'recalled-keep-their-time',
+    does: 'calls a message due that waits behind an earlier one of its group',
+    breaks: ['order'],
+    patches: [
+      { file: TABLE, find: "recall:             ['·',   '·',     'wait',  'wait', ", replace: "recall:             ['·',   '·',     '·',     '·', " },
+      { file: SQLITE, find: '    this.#prepare(strays).run(group, first.number as number)\n', replace: '' },
+      { file: POSTGRES, find: ' union all select id from strays', replace: '' }
+    ]
+  },
+  {
+    name: 'late-reports-are-lost',
+    does: 'refuses what a worker says whose lease is over, though nobody has taken its messages back',
+    breaks: ['I1'],
+    patches: [
+      { file: TABLE, find: "'settle:delivered': ['·',   '·',     '·',     '·',     'end',   'end',", replace: "'settle:delivered': ['·',   '·',     '·',     '·',     'end',   '·'," },
+      { file: SQLITE, find: "    if (found === undefined || found.state !== 'delivering'", replace: "    if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return false\n    if (found === undefined || found.state !== 'delivering'" },
+      // eslint-disable-next-line no-template-curly-in-string -- source text
+      { file: POSTGRES, find: "and h.attempt = w.attempt and h.state = 'delivering'", replace: "and h.attempt = w.attempt and h.state = 'delivering' and exists (select from ${schema}.workers k where k.owner = w.owner and k.alive_until > clock_timestamp())" }
+    ]
+  },
+  {
+    name: 'old-answers-stay',
+    does: 'holds a message with the answer of a delivery before the one that it is held for',
+    breaks: ['I1'],
+    patches: [
+      { file: TABLE, find: "endedRow({ ...after, answer: null }, 'held', nowMs)", replace: "endedRow(after, 'held', nowMs)" },
+      { file: SQLITE, find: "const answer = state === 'held' ? null : columns.answer", replace: 'const answer = columns.answer' },
+      { file: POSTGRES, find: ' answer = case when not m.holds then m.answer end,', replace: '' }
+    ]
+  },
+  {
     name: 'any-worker-settles',
     does: 'lets any worker say what became of a delivery, whoever has the message by now',
     breaks: ['P5'],
     patches: [
-      { file: MEMORY, find: "if (message?.state !== 'delivering' || message.attempt !== attempt || message.owner?.equals(owner) !== true) return false", replace: "if (message?.state !== 'delivering' || owner.length + attempt === 0) return false" },
+      { file: TABLE, find: 'return row.attempt === attempt && row.owner?.equals(owner) === true', replace: 'return row.attempt > 0 && owner.length + attempt > 0' },
       { file: SQLITE, find: ' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false', replace: ' || owner.length + attempt === 0) return false' },
       { file: POSTGRES, find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'", replace: "and h.state = 'delivering'" }
     ]
@@ -99,7 +178,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'delivers a message again under the number that it had',
     breaks: ['P5'],
     patches: [
-      { file: MEMORY, find: 'attempt: message.attempt + 1', replace: 'attempt: 1' },
+      { file: TABLE, find: 'attempt: row.attempt + 1', replace: 'attempt: 1' },
       { file: SQLITE, find: 'attempt = attempt + 1', replace: 'attempt = 1' },
       { file: POSTGRES, find: 'attempt = m.attempt + 1', replace: 'attempt = 1' }
     ]
@@ -109,7 +188,8 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'hands out the next one of a group while the one before it waits to be tried again',
     breaks: ['order'],
     patches: [
-      { file: MEMORY, find: '(other.number < number ||', replace: "((other.number < number && (other.tries === 0 || other.state !== 'waiting')) ||" },
+      { file: TABLE, find: '(other.number < number ||', replace: "((other.number < number && (other.tries === 0 || other.state !== 'waiting')) ||" },
+      { file: 'store/memory-inbox.ts', find: 'const isBehind = message.group !== null && ', replace: 'const isBehind = message.group === null && ' },
       { file: SQLITE, find: 'e.blocks and e.number < m.number)', replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))" },
       { file: SQLITE, find: 'const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs', replace: 'const dueAt = nowMs' },
       { file: POSTGRES, find: 'e.blocks and e.number < m.number)', replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))" },
@@ -121,7 +201,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'lets a group go on behind a dead or held message that should stop it',
     breaks: ['order'],
     patches: [
-      { file: MEMORY, find: "const blocks = stops && (state === 'held' || state === 'dead')", replace: "const blocks = stops && state === 'delivered'" },
+      { file: ROW, find: "return row.stops && (row.state === 'held' || row.state === 'dead')", replace: "return row.stops && row.state === 'delivered'" },
       { file: SQLITE, find: "(columns.stops === 1 && state !== 'delivered')", replace: "(columns.stops === 1 && state === 'delivered')" },
       { file: POSTGRES, find: "(m.stops and w.state in ('held', 'dead'))", replace: "(m.stops and w.state = 'delivered')" }
     ]
@@ -137,7 +217,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'accepts of a batch what is free, where one of it stands there as another request',
     breaks: ['P6'],
     patches: [
-      { file: MEMORY, find: 'if (!none) this.#put(message)', replace: 'this.#put(message)' },
+      { file: 'store/memory-inbox.ts', find: 'if (!isNone) for (', replace: 'for (' },
       { file: SQLITE, find: 'if (!isNone) this.#put(arrival, nowMs)', replace: 'this.#put(arrival, nowMs)' },
       { file: ACCEPT, find: 'if (isForeign || isRecorded || missing.length === 0) return results', replace: 'if (isRecorded || missing.length === 0) return results' }
     ]
@@ -147,7 +227,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: "lets an operator's retry take a message from the worker that is delivering it",
     breaks: ['I1'],
     patches: [
-      { file: MEMORY, find: "    return this.#matching(filter, ['waiting', 'held', 'dead']).map((message) => {\n      this.audits.push({ ...audit, action: 'retry'", replace: "    return this.#matching(filter, ['waiting', 'delivering', 'held', 'dead']).map((message) => {\n      this.audits.push({ ...audit, action: 'retry'" },
+      { file: TABLE, find: "retry:              ['·',   'retry', 'retry', 'retry', '·',     '·', ", replace: "retry:              ['·',   'retry', 'retry', 'retry', 'retry', 'retry', " },
       { file: SQLITE, find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])", replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'delivering', 'held', 'dead'])" },
       { file: SQLITE, find: "set state = \\'waiting\\', tries = 0,", replace: "set state = \\'waiting\\', owner = null, tries = 0," },
       { file: OPERATOR, find: "where m.state in ('waiting', 'held', 'dead') and $", replace: "where m.state in ('waiting', 'delivering', 'held', 'dead') and $" },

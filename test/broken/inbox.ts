@@ -6,7 +6,7 @@ export const INBOX: readonly Break[] = [
     name: 'deliver-unleased',
     does: 'delivers a message although its lease is over',
     breaks: ['E0'],
-    patches: [{ file: 'gateway/delivering.ts', find: '() => !gateway.drain.stopped && lease.believed(gateway.world.clock))', replace: '() => !gateway.drain.stopped || lease.broken)' }]
+    patches: [{ file: 'gateway/delivering.ts', find: '() => !context.drain.stopped && lease.believed(context.deps.clock))', replace: '() => !context.drain.stopped || lease.broken)' }]
   },
   {
     name: 'names-heal',
@@ -18,7 +18,7 @@ export const INBOX: readonly Break[] = [
     name: 'recover-in-the-dark',
     does: 'takes back what workers have who had no chance yet to say that they live',
     breaks: ['E2b'],
-    patches: [{ file: 'background/deliverer.ts', find: 'if (!this.#works || !this.#gateway.workersContact.mayLapse()) return false', replace: 'if (!this.#works || RECOVER_MAX < 0) return false' }]
+    patches: [{ file: 'background/deliverer.ts', find: 'if (!this.#works || !this.#gateway.workerLapseGuard.mayLapse()) return false', replace: 'if (!this.#works || RECOVER_MAX < 0) return false' }]
   },
   {
     name: 'held-in-silence',
@@ -30,7 +30,7 @@ export const INBOX: readonly Break[] = [
     name: 'lost-takes-stay-lost',
     does: 'keeps alive the name under which a lost reply has handed out messages',
     breaks: ['P6'],
-    patches: [{ file: 'background/deliverer.ts', find: 'if (!wroteNothing(error)) this.#leases.retire(lease)', replace: 'if (!wroteNothing(error)) lease.believed(this.#gateway.world.clock)' }]
+    patches: [{ file: 'background/deliverer.ts', find: 'if (!wroteNothing(error)) this.#leases.retire(lease)', replace: 'if (!wroteNothing(error)) lease.believed(this.#gateway.deps.clock)' }]
   },
   {
     name: 'names-for-ever',

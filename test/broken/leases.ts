@@ -11,8 +11,8 @@ export const LEASE_BREAKS: readonly Break[] = [
     does: 'counts its lease from the reply of the statement that granted it',
     breaks: ['P4', 'I2'],
     patches: [
-      { file: CLAIMING, find: '    return await statement()\n', replace: '    const reply = await statement()\n    execution.grant(readClocks(gateway.world.clock))\n    return reply\n' },
-      { file: CLAIMING, find: '    return await confirm()\n', replace: '    const reply = await confirm()\n    execution.grant(readClocks(gateway.world.clock))\n    return reply\n' }
+      { file: CLAIMING, find: '    return await statement()\n', replace: '    const reply = await statement()\n    execution.grant(readClocks(context.deps.clock))\n    return reply\n' },
+      { file: CLAIMING, find: '    return await confirm()\n', replace: '    const reply = await confirm()\n    execution.grant(readClocks(context.deps.clock))\n    return reply\n' }
     ]
   },
   {

@@ -1,5 +1,5 @@
 /**
- * One break per mechanism of the fault table (rows.ts, docs/concepts/guarantees.md): what is left when it is taken out. Each row
+ * One break per mechanism of the fault table (rows.ts, docs/internals/faults.md): what is left when it is taken out. Each row
  * names the test that must then fail.
  */
 import type { Break } from './breaks.ts'
@@ -14,21 +14,21 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['I8'],
     patches: [{
       file: CLAIMING,
-      find: 'await locks.lock(visit.id, lock, visit.claim.leaseMs)',
-      replace: 'await locks.lock(visit.id, lock, visit.claim.leaseMs * 100_000)'
+      find: 'await locks.lock(keyed.id, lock, keyed.claim.leaseMs)',
+      replace: 'await locks.lock(keyed.id, lock, keyed.claim.leaseMs * 100_000)'
     }]
   },
   {
     name: 'lost-claims-stay-lost',
     does: 'leaves a claim lost whose lock says that it was acknowledged',
     breaks: ['I1'],
-    patches: [{ file: CLAIMING, find: 'if (row === null && lock.attempt !== undefined) gateway', replace: 'if (row === null && lock.attempt === -1) gateway' }]
+    patches: [{ file: CLAIMING, find: 'if (row === null && lock.attempt !== undefined) context', replace: 'if (row === null && lock.attempt === -1) context' }]
   },
   {
     name: 'joiners-hear-the-past',
     does: 'tells those who have joined an execution what its settle was told, however long ago that was asked',
     breaks: ['P10'],
-    patches: [{ file: 'gateway/handle.ts', find: 'execution.sinceSettleAskedMs(gateway.world.clock) >= ', replace: 'execution.sinceSettleAskedMs(gateway.world.clock) >= 1_000_000 * ' }]
+    patches: [{ file: 'gateway/handle.ts', find: 'execution.sinceSettleAskedMs(context.deps.clock) >= ', replace: 'execution.sinceSettleAskedMs(context.deps.clock) >= 1_000_000 * ' }]
   },
   {
     name: 'lapse-on-its-way',
@@ -98,15 +98,15 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['P1'],
     patches: [{
       file: CLAIMING,
-      find: "    return { verdict: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }\n",
-      replace: '    execution.grant(readClocks(gateway.world.clock))\n    return won(execution, 1)\n'
+      find: "    return { decision: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }\n",
+      replace: '    execution.grant(readClocks(context.deps.clock))\n    return won(execution, 1)\n'
     }]
   },
   {
     name: 'settle-once',
     does: 'tries to settle once and forgets the answer when that fails',
     breaks: ['E6'],
-    patches: [{ file: SETTLING, find: "      if (gateway.drain.stopped) return { kind: 'abandoned' }\n", replace: "      if (!gateway.drain.stopped) return { kind: 'abandoned' }\n" }]
+    patches: [{ file: SETTLING, find: "      if (context.drain.stopped) return { kind: 'abandoned' }\n", replace: "      if (!context.drain.stopped) return { kind: 'abandoned' }\n" }]
   },
   {
     name: 'lapse-in-the-dark',
@@ -159,7 +159,7 @@ export const MECHANISMS: readonly Break[] = [
     name: 'silence-of-the-longest-lease',
     does: 'bears a silence of the database that is longer than a short lease',
     breaks: ['E2b', 'I2'],
-    patches: [{ file: 'gateway/gateway.ts', find: 'contactFor(world.clock, this.arbiterClock, world.longestLeaseMs, shortestLeaseMs)', replace: 'contactFor(world.clock, this.arbiterClock, world.longestLeaseMs)' }]
+    patches: [{ file: 'gateway/gateway.ts', find: 'lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs, shortestLeaseMs)', replace: 'lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs)' }]
   },
   {
     name: 'renewals-wait',
@@ -171,7 +171,7 @@ export const MECHANISMS: readonly Break[] = [
     name: 'unsent-is-unknown',
     does: 'calls unknown what never left',
     breaks: ['E4'],
-    patches: [{ file: SETTLING, find: "    settlement: settlementOf(execution, 'released', execution.visit.route.idempotency.retentionMs),\n", replace: "    settlement: settlementOf(execution, 'indeterminate', execution.visit.route.idempotency.retentionMs),\n" }]
+    patches: [{ file: SETTLING, find: "    settlement: settlementOf(execution, 'released', execution.keyed.route.idempotency.retentionMs),\n", replace: "    settlement: settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.retentionMs),\n" }]
   },
   {
     name: 'lost-is-released',
@@ -179,8 +179,8 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['I1', 'I10'],
     patches: [{
       file: SETTLING,
-      find: "settlement: { ...settlementOf(execution, 'indeterminate', execution.visit.route.idempotency.unknownRetentionMs), status: storable(status), reason },",
-      replace: "settlement: { ...settlementOf(execution, 'released', execution.visit.route.idempotency.unknownRetentionMs), status: storable(status) },"
+      find: "settlement: { ...settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.unknownRetentionMs), status: storable(status), reason },",
+      replace: "settlement: { ...settlementOf(execution, 'released', execution.keyed.route.idempotency.unknownRetentionMs), status: storable(status) },"
     }]
   },
   {
@@ -245,6 +245,6 @@ export const MECHANISMS: readonly Break[] = [
     name: 'unsettled-without-bound',
     does: 'goes on claiming when the answers that wait for the store have filled their bound',
     breaks: ['E6'],
-    patches: [{ file: 'gateway/handle.ts', find: 'if (gateway.limits.unsettled.full) return', replace: 'if (false) return' }]
+    patches: [{ file: 'gateway/handle.ts', find: 'if (context.limits.unsettled.full) return', replace: 'if (false) return' }]
   }
 ]

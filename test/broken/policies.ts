@@ -128,7 +128,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'own-policy-only',
     does: 'takes only what was released under the fingerprint policy that it has itself',
     breaks: ['P9'],
-    patches: [{ file: CLAIMING, find: 'attempt: row.attempt, fingerprint: row.fingerprint }', replace: 'attempt: row.attempt, fingerprint: execution.visit.claim.fingerprint }' }]
+    patches: [{ file: CLAIMING, find: 'attempt: row.attempt, fingerprint: row.fingerprint }', replace: 'attempt: row.attempt, fingerprint: execution.keyed.claim.fingerprint }' }]
   },
   {
     name: 'claims-pass-messages-by',
@@ -174,13 +174,13 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'claims-unannounced',
     does: 'claims and sends before the others know that it executes',
     breaks: ['N5'],
-    patches: [{ file: 'gateway/registration.ts', find: "if (this.#world().registry.name === 'none') return NONE_NEEDED\n    this", replace: 'if (this.#number > 0) return NONE_NEEDED\n    this' }]
+    patches: [{ file: 'gateway/registration.ts', find: "if (this.#deps().registry.name === 'none') return NONE_NEEDED\n    this", replace: 'if (this.#number > 0) return NONE_NEEDED\n    this' }]
   },
   {
     name: 'registered-for-ever',
     does: 'believes that the others reckon with it, however long it was silent',
     breaks: ['N5'],
-    patches: [{ file: 'gateway/registration.ts', find: 'if (sinceMs(this.#world().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()', replace: 'if (sinceMs(this.#world().clock, this.#aliveAt) < 0) this.#end()' }]
+    patches: [{ file: 'gateway/registration.ts', find: 'if (sinceMs(this.#deps().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()', replace: 'if (sinceMs(this.#deps().clock, this.#aliveAt) < 0) this.#end()' }]
   },
   {
     name: 'differences-in-silence',
@@ -193,7 +193,8 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'lets a stopped group go on when the retention of what stops it is over',
     breaks: ['N4'],
     patches: [
-      { file: 'store/memory-inbox.ts', find: 'blocks && group !== null ? null : now + (', replace: 'now + (' },
+      { file: 'core/inbox/transitions.ts', find: 'expiresAtMs: stopsItsGroup(ended) ? null : nowMs + keepMs', replace: 'expiresAtMs: nowMs + keepMs' },
+      { file: 'store/memory-inbox.ts', find: '    if (violated !== null) throw new TypeError(violated)\n', replace: '' },
       { file: 'store/sqlite/inbox-table.ts', find: "  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')\n", replace: "  return blocks === 1 && group !== null && state === 'delivered'\n" },
       { file: 'store/sqlite/inbox-table.ts', find: '    this.#prepare(putOff).run(nowMs, this.#over(nowMs))\n', replace: '' },
       { file: 'store/postgres/inbox-rows.ts', find: "${table}.state in ('dead', 'held'))`", replace: "${table}.state = 'delivered')`" }

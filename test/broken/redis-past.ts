@@ -6,7 +6,7 @@ export const REDIS_PAST_BREAKS: readonly Break[] = [
     name: 'memory-of-the-route',
     does: 'remembers an answer for the lease of its own route, whatever the lease of the row is',
     breaks: ['P10'],
-    patches: [{ file: 'gateway/claiming.ts', find: 'gateway.recent.keepRow(execution.visit.name, row, answer,', replace: 'gateway.recent.keepRow(execution.visit.name, { ...row, leaseMs: execution.visit.claim.leaseMs }, answer,' }]
+    patches: [{ file: 'gateway/claiming.ts', find: 'context.replayCache.keepRow(execution.keyed.name, row, answer,', replace: 'context.replayCache.keepRow(execution.keyed.name, { ...row, leaseMs: execution.keyed.claim.leaseMs }, answer,' }]
   },
   {
     name: 'generations-alike',

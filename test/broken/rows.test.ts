@@ -36,8 +36,8 @@ function escaped (sentence: string): string {
   return sentence.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 }
 
-test('docs/concepts/guarantees.md has this very table; else run npm run generate', () => {
-  const page = readFileSync(new URL('../../docs/concepts/guarantees.md', import.meta.url), 'utf8')
+test('docs/internals/faults.md has this very table; else run npm run generate', () => {
+  const page = readFileSync(new URL('../../docs/internals/faults.md', import.meta.url), 'utf8')
   assert.equal(page, withFaultTable(page))
 })
 

@@ -1,5 +1,5 @@
 /**
- * The fault table of docs/concepts/guarantees.md, row by row: the test that holds the row, and the break that takes its mechanism
+ * The fault table of docs/internals/faults.md, row by row: the test that holds the row, and the break that takes its mechanism
  * out of the gateway. rows.test.ts runs each test on the build so broken, where it must fail; the suite runs it on the
  * sound one.
  */

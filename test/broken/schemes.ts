@@ -54,13 +54,13 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'moved-for-good',
     does: 'refuses a request that has another id by now',
     breaks: ['trouble'],
-    patches: [{ file: HANDLE, find: 'admitted = await inTime(gateway, again())\n', replace: 'admitted = null\n' }]
+    patches: [{ file: HANDLE, find: 'admitted = await inTime(context, again())\n', replace: 'admitted = null\n' }]
   },
   {
     name: 'schemes-are-waited-for',
     does: 'waits for the word which scheme claims for as long as the database takes for it',
     breaks: ['I8'],
-    patches: [{ file: HANDLE, find: 'admitted = await inTime(gateway, again())\n', replace: 'admitted = await again().catch(() => null)\n' }, { file: 'gateway/ids.ts', find: 'this.#world().records.schemes()', replace: 'new Promise(resolve => { this.#world().clock.after(this.#schemes === null ? 0 : 20_000, resolve) }).then(async () => this.#world().records.schemes())' }]
+    patches: [{ file: HANDLE, find: 'admitted = await inTime(context, again())\n', replace: 'admitted = await again().catch(() => null)\n' }, { file: 'gateway/ids.ts', find: 'this.#deps().records.schemes()', replace: 'new Promise(resolve => { this.#deps().clock.after(this.#schemes === null ? 0 : 20_000, resolve) }).then(async () => this.#deps().records.schemes())' }]
   },
   {
     name: 'hosts-are-one',
@@ -78,7 +78,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'lost-and-forgotten',
     does: 'executes what may have been executed under a secret that is lost',
     breaks: ['I13'],
-    patches: [{ file: HANDLE, find: 'if (gateway.ids.lost !== null && ', replace: 'if (gateway.ids.lost === -1 && ' }]
+    patches: [{ file: HANDLE, find: 'if (context.ids.lost !== null && ', replace: 'if (context.ids.lost === -1 && ' }]
   }
 ]
 

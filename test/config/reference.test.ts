@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { Ajv } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { load } from 'js-yaml'
+import { presetsPage } from '../../scripts/presets.ts'
 import { problemDocs } from '../../scripts/problem-docs.ts'
 import { referenceText, schemaText } from '../../src/config/reference.ts'
 import { say } from '../cli/world.ts'
@@ -20,6 +21,10 @@ test('docs/reference/configuration.md and the JSON Schema are what the schema sa
 
 test('the pages of problems say what docs/reference/http.md says; else run npm run generate', () => {
   assert.equal(read('src/core/problem-docs.ts'), problemDocs(read('docs/reference/http.md')))
+})
+
+test('docs/reference/presets.md has the presets of the sources; else run npm run generate', () => {
+  assert.equal(read('docs/reference/presets.md'), presetsPage())
 })
 
 test('the example of the documentation is right', (t) => {

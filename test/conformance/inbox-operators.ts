@@ -84,6 +84,31 @@ export function inboxOperators (open: OpenInbox): void {
     assert.deepEqual((await store.retry({ ...EVERYTHING, route: 'other' }, AUDIT)).map(({ error }) => error), [null])
   })
 
+  // In Postgres the statement returned it before its group was called: `onceway inbox retry` said that it was not due.
+  test('a retry returns the first of a group as due, and what is behind it as not', async t => {
+    const { store } = await open(t)
+    const owner = await workerOf(store)
+    const dead = await bring(store, owner, DEAD, { group: 'a' })
+    const behind = messageOf({ group: 'a' })
+    await store.accept(behind)
+    const changed = await store.retry(EVERYTHING, AUDIT)
+    assert.deepEqual(changed.map(({ id, dueAtMs }) => [id, dueAtMs !== null]), [[dead.id, true], [behind.id, false]])
+    assert.deepEqual(changed, await store.list(EVERYTHING))
+  })
+
+  // The inbox in memory listed it where the earlier one had stood.
+  test('what is accepted anew, behind what is past, is the youngest', async t => {
+    const world = await open(t)
+    const { store } = world
+    const past = await bring(store, await workerOf(store), DELIVERED, { keepMs: SHORT_MS })
+    const other = messageOf()
+    await store.accept(other)
+    await untilAfter(world, SHORT_MS, async () => await store.look(past.id) === null, 'it to be past')
+    assert.deepEqual(await store.accept(past), { kind: 'accepted' })
+    assert.deepEqual((await store.list(EVERYTHING)).map(({ id }) => id), [other.id, past.id])
+    assert.deepEqual((await store.discard({ limit: 1 }, AUDIT)).map(({ id }) => id), [other.id])
+  })
+
   test('a discard gives up what waits, is dead or held, for good', async t => {
     const { store, audits } = await open(t)
     const owner = await workerOf(store)

@@ -2,13 +2,15 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fate } from '../../src/core/message.ts'
+import { inboxCells } from './inbox-cells.ts'
 import { inboxGroups } from './inbox-groups.ts'
 import { inboxOperators } from './inbox-operators.ts'
 import { inboxRecords } from './inbox-records.ts'
 import { inboxSchemes } from './inbox-schemes.ts'
 import {
-  acceptInTurn, againIn, againOf, ANSWER, DEAD, DELIVERED, detailOf, HELD, idsOf, LONG_MS, messageOf, namesOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf
+  acceptInTurn, againIn, againOf, ANSWER, AUDIT, DEAD, DELIVERED, detailOf, HELD, idsOf, LONG_MS, messageOf, namesOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf
 } from './inbox-world.ts'
 import type { OpenInbox } from './inbox-world.ts'
 
@@ -16,6 +18,7 @@ const OTHER_FINGERPRINT = { alg: 3, value: Buffer.alloc(32, 8) }
 const RIVALS = 50
 
 export function inboxConformance (name: string, open: OpenInbox): void {
+  describe(`${name}: every event in every state of a message`, () => { inboxCells(open) })
   describe(`${name}: messages are accepted`, () => { accepting(open) })
   describe(`${name}: messages are delivered`, () => { delivering(open) })
   describe(`${name}: workers that die`, () => { dying(open) })
@@ -316,6 +319,35 @@ function dying (open: OpenInbox): void {
     assert.deepEqual({ state, error }, { state: 'held', error: 'WORKER_LOST' })
     assert.notEqual(expiresAtMs, null)
     assert.equal(await store.settle(token, DELIVERED), false)
+  })
+
+  // A lapse left the answer where it was, in SQLite and in Postgres: a held message showed the 410 of a delivery long before.
+  test('one that is held because its worker died has no answer of an earlier life', async t => {
+    const { store } = await open(t)
+    const [message, again] = [messageOf({ holds: true }), messageOf()]
+    await acceptInTurn(store, [message, again])
+    const owner = await workerOf(store)
+    for (const { token } of await takeFrom(store, owner)) await store.settle(token, DEAD)
+    await store.retry({ state: 'dead', limit: 2 }, AUDIT)
+    assert.equal((await takeFrom(store, owner)).length, 2)
+    await store.gone(owner)
+    assert.equal((await store.recover(10)).count, 2)
+    const [held, waiting] = [await detailOf(store, message), await detailOf(store, again)]
+    assert.deepEqual([held.state, held.status, held.error, held.answer], ['held', null, 'WORKER_LOST', null])
+    assert.deepEqual([waiting.state, waiting.error, waiting.answer], ['waiting', 'WORKER_LOST', DEAD.answer], 'until the next end')
+  })
+
+  // The inbox in memory did: whoever said twice that it lives, lived for as long as it said last.
+  test('no sign of life shortens one before it', async t => {
+    const world = await open(t)
+    const { store } = world
+    const owner = await workerOf(store)
+    await store.alive(owner, SHORT_MS)
+    world.advance?.(2 * SHORT_MS)
+    if (world.advance === undefined) await sleep(2 * SHORT_MS)
+    await store.accept(messageOf())
+    await takeOne(store, owner)
+    assert.deepEqual(await store.recover(10), { count: 0, held: [] })
   })
 
   test('a worker that is gone gives up what it had at once, the others keep theirs, and no more than asked for is taken', async t => {

@@ -1,7 +1,7 @@
 /** What Prometheus makes of a real gateway: its own linter over /metrics, and the rules of deploy/ over what is there from the start. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -128,4 +128,13 @@ describe('for Prometheus', needs('postgres', 'redis', 'promtool'), () => {
 
 test('the rules of deploy/prometheus are such as Prometheus takes', needs('promtool'), () => {
   assert.match(promtool(['check', 'rules', RULES]).said, /SUCCESS: \d+ rules found/)
+})
+
+test('the queries of docs/reference/metrics.md are such as Prometheus takes', needs('promtool'), t => {
+  const page = readFileSync(new URL('../../docs/reference/metrics.md', import.meta.url), 'utf8')
+  const queries = /```promql\n([\s\S]*?)```/.exec(page)?.[1]?.split('\n').filter(line => line !== '' && !line.startsWith('#')) ?? []
+  assert.equal(queries.length, 3)
+  const file = join(directory(t), 'rules.json')
+  writeFileSync(file, JSON.stringify({ groups: [{ name: 'page', rules: queries.map((expr, at) => ({ record: `query:${at}`, expr })) }] }))
+  assert.match(promtool(['check', 'rules', file]).said, /SUCCESS: 3 rules found/)
 })

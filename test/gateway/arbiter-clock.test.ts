@@ -16,7 +16,7 @@ test('while the arbiter\'s clock is ahead nothing lapses, is swept or taken from
   const records = faulty(new MemoryStore({ nowMs: () => clock.wallMs() + steppedMs }))
   const log = recordingLog()
   const { gateway } = await startGuarded(t, { policy: { leaseMs: LEASE_MS }, world: { records: records.store, clock, log } })
-  const may = (): boolean[] => [gateway.contact.mayLapse(), gateway.workersContact.mayLapse()]
+  const may = (): boolean[] => [gateway.lapseGuard.mayLapse(), gateway.workerLapseGuard.mayLapse()]
   await clock.advance(2 * LEASE_MS)
   assert.deepEqual(may(), [true, true])
   steppedMs = HOUR_MS
@@ -42,7 +42,7 @@ test('a time that an operator confirms as soon as it has stepped: the living hav
   const records = faulty(new MemoryStore({ nowMs: () => clock.wallMs() + steppedMs }))
   records.faults.set('beat', async proceed => ({ ...await proceed() as Beaten, ...confirmedMs !== null && { confirmations: 1, confirmedMs } }))
   const { gateway } = await startGuarded(t, { policy: { leaseMs: LEASE_MS }, world: { records: records.store, clock } })
-  const may = (): boolean[] => [gateway.contact.mayLapse(), gateway.workersContact.mayLapse()]
+  const may = (): boolean[] => [gateway.lapseGuard.mayLapse(), gateway.workerLapseGuard.mayLapse()]
   await clock.advance(2 * LEASE_MS)
   steppedMs = HOUR_MS
   confirmedMs = clock.wallMs() + HOUR_MS

@@ -29,17 +29,17 @@ test('nobody lapses before the longest lease of the old and of the new configura
   const clock = new ManualClock()
   const { gateway } = await startGuarded(t, { background: false, policy: { leaseMs: LEASE_MS }, world: { clock } })
   const contactFor = async (ms: number): Promise<boolean> => {
-    gateway.contact.broken()
-    gateway.contact.kept()
+    gateway.lapseGuard.broken()
+    gateway.lapseGuard.kept()
     for (let passedMs = 0; passedMs < ms; passedMs += 1_000) {
       await clock.advance(1_000)
-      gateway.contact.kept()
+      gateway.lapseGuard.kept()
     }
-    return gateway.contact.mayLapse()
+    return gateway.lapseGuard.mayLapse()
   }
   assert.deepEqual([await contactFor(LEASE_MS - 1_000), await contactFor(LEASE_MS)], [false, true])
   gateway.become({ limits: LIMITS, longestLeaseMs: 3 * LEASE_MS, probed: new Map(), inboxes: new Map() })
   assert.deepEqual([await contactFor(3 * LEASE_MS - 1_000), await contactFor(3 * LEASE_MS)], [false, true])
   gateway.become({ limits: LIMITS, longestLeaseMs: LEASE_MS, probed: new Map(), inboxes: new Map() })
-  assert.deepEqual([await contactFor(LEASE_MS), gateway.world.longestLeaseMs], [false, 3 * LEASE_MS])
+  assert.deepEqual([await contactFor(LEASE_MS), gateway.deps.longestLeaseMs], [false, 3 * LEASE_MS])
 })

@@ -10,7 +10,7 @@ import { MemoryStore } from '../../src/store/memory.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { MODES } from '../../src/modes.ts'
-import type { World } from '../../src/gateway/world.ts'
+import type { Deps } from '../../src/gateway/world.ts'
 import { eventually } from '../harness/eventually.ts'
 import type { Operation } from '../harness/faulty-store.ts'
 import { relayPolicy } from '../harness/gateway.ts'
@@ -45,7 +45,7 @@ async function startRunning (t: TestContext): Promise<Shared & { readonly one: P
     })
   }
   await shared.clock.advance(LEASE_MS + 6_000)
-  assert.equal(two.gateway.contact.mayLapse(), true)
+  assert.equal(two.gateway.lapseGuard.mayLapse(), true)
   const first = one.ask('k')
   await shared.witness.reached(1)
   return { ...shared, one, two, first, release: answered.resolve }
@@ -78,10 +78,10 @@ test('while commits hang for longer than a lease nobody takes what the living ha
 test('a silence that is not noticed is shorter than the shortest lease, whatever the longest is', () => {
   const clock = new ManualClock()
   const limits = { share: 1, executions: 1, waiters: 1, inFlightPerScope: 0, bufferedBytes: 1, unsettledBytes: 1, recentBytes: 0 }
-  const { contact, heartbeatMs } = new Gateway({ clock, random: SYSTEM_RANDOM, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as World, MODES, 3_000)
-  contact.kept()
+  const { lapseGuard, heartbeatMs } = new Gateway({ clock, random: SYSTEM_RANDOM, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as Deps, MODES, 3_000)
+  lapseGuard.kept()
   clock.stall(heartbeatMs * 2)
-  assert.equal(contact.standing(), true, 'one heartbeat may be missed')
+  assert.equal(lapseGuard.standing(), true, 'one heartbeat may be missed')
   clock.stall(1_000)
-  assert.equal(contact.standing(), false)
+  assert.equal(lapseGuard.standing(), false)
 })

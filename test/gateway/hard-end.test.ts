@@ -51,7 +51,7 @@ test('an execution that nothing ends does not stay claimed for ever: its lease e
   t.after(() => { stuck.resolve({ kind: 'lost', code: 'UPSTREAM_TIMEOUT', timedOut: true, status: null }) })
   const call = ask('k')
   await eventually(() => gateway.executions.all()[0]?.sentAtMs != null, 'it was sent')
-  const { id } = gateway.executions.all()[0]!.visit
+  const { id } = gateway.executions.all()[0]!.keyed
   await renewedToItsEnd({ records, clock }, id)
   const [lapsed] = await records.store.lapse({ ids: null, running: [], limit: 10, still: () => true })
   assert.deepEqual(lapsed?.id, id)

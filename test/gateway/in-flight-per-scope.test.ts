@@ -30,7 +30,7 @@ test('a caller\'s request beyond the bound gets 429 before its body is read; oth
   await world.witness.reached(3)
   open()
   for (const { status } of await Promise.all([...running, other])) assert.equal(status, 201)
-  await eventually(() => world.gateway.limits.callerPlaces.size === 0, 'nobody has a place')
+  await eventually(() => world.gateway.limits.callerSlots.size === 0, 'nobody has a place')
   assert.equal((await world.ask('three', ALICE)).headers['idempotency-status'], 'executed')
 })
 
@@ -57,7 +57,7 @@ test('a client that leaves keeps his place until what he began has ended: leavin
   assert.equal((await world.ask('two', ALICE)).status, 429)
   assert.equal(world.witness.seen.length, 1)
   open()
-  await eventually(() => world.gateway.limits.callerPlaces.size === 0, 'the execution has ended')
+  await eventually(() => world.gateway.limits.callerSlots.size === 0, 'the execution has ended')
   assert.equal((await world.ask('one', ALICE)).headers['idempotent-replayed'], 'true')
 })
 
@@ -67,7 +67,7 @@ test('an execution that goes on behind its client\'s patience keeps the place to
   assert.equal((await world.ask('one', ALICE)).status, 504)
   assert.equal((await world.ask('two', ALICE)).status, 429)
   open()
-  await eventually(() => world.gateway.limits.callerPlaces.size === 0, 'the execution has ended')
+  await eventually(() => world.gateway.limits.callerSlots.size === 0, 'the execution has ended')
 })
 
 test('whoever waits for another\'s execution has a place, and gives it back when he leaves', async t => {
@@ -91,7 +91,7 @@ test('whoever waits for another\'s execution has a place, and gives it back when
 test('every way out gives the place back: refusals, a store that is down, a body that breaks off, an upstream that does, a replay', async t => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const world = await start(t, 1, { world: { records: records.store }, policy: { key: { sources: [{ kind: 'header', name: 'idempotency-key' }, { kind: 'json', pointer: ['id'], written: '/id' }], header: 'idempotency-key', required: true, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 } } })
-  const free = async (): Promise<void> => eventually(() => world.gateway.limits.callerPlaces.size === 0, 'the place is free')
+  const free = async (): Promise<void> => eventually(() => world.gateway.limits.callerSlots.size === 0, 'the place is free')
   const expect = async (code: number, asked: Promise<{ readonly status: number }>): Promise<void> => {
     assert.equal((await asked).status, code)
     await free()
@@ -108,7 +108,7 @@ test('every way out gives the place back: refusals, a store that is down, a body
   await expect(502, world.ask('four', ALICE))
   const leaving = new AbortController()
   const broken = call(world.url, '/things', { headers: { ...ALICE.headers, 'Idempotency-Key': 'five', 'Content-Length': '100' }, body: 'x', signal: leaving.signal })
-  await eventually(() => world.gateway.limits.callerPlaces.size === 1, 'its body is awaited')
+  await eventually(() => world.gateway.limits.callerSlots.size === 1, 'its body is awaited')
   leaving.abort()
   await assert.rejects(broken)
   await free()
@@ -139,5 +139,5 @@ test('a reload changes the bound; who came in under none is not counted afterwar
   await world.witness.reached(4)
   open()
   for (const { status } of await Promise.all(running)) assert.equal(status, 201)
-  await eventually(() => world.gateway.limits.callerPlaces.size === 0, 'nobody has a place')
+  await eventually(() => world.gateway.limits.callerSlots.size === 0, 'nobody has a place')
 })

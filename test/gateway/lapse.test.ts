@@ -38,10 +38,10 @@ async function startWithDeadClaim (t: TestContext, policy: Partial<IdempotencyPo
 /** Time, in unbroken contact with the arbiter. */
 async function inContact ({ gateway, clock }: Dead, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 1_000) {
-    gateway.contact.kept()
+    gateway.lapseGuard.kept()
     await clock.advance(1_000)
   }
-  gateway.contact.kept()
+  gateway.lapseGuard.kept()
 }
 
 test('the claim of a dead process is in flight until its lease is over, then 504 outcome-unknown, and nothing is sent', async t => {
@@ -66,7 +66,7 @@ test('nobody takes a lease that is over before one lease of unbroken contact wit
   assert.equal((await world.ask('k')).json.code, 'in-flight')
   await inContact(world, LEASE_MS - 1_000)
   assert.equal((await world.ask('k')).json.code, 'in-flight')
-  world.gateway.contact.broken()
+  world.gateway.lapseGuard.broken()
   await inContact(world, LEASE_MS - 1_000)
   assert.equal((await world.ask('k')).json.code, 'in-flight')
   await inContact(world, 2_000)
@@ -99,7 +99,7 @@ test('a process never ends the lease of its own execution, however late its rene
   })
   const call = ask('k')
   await witness.reached(1)
-  const { id } = gateway.executions.all()[0]!.visit
+  const { id } = gateway.executions.all()[0]!.keyed
   // Somebody holds its row: every renewal passes over it.
   records.faults.set('renew', async (_proceed, [tokens]) => (tokens as Token[]).map(() => 'skipped'))
   const services = [heartbeat(gateway).start(), sweeper(gateway).start()]

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeliveryToken, Fate } from '../../src/core/message.ts'
 import { StoreOverloaded, StoreUnavailable } from '../../src/errors.ts'
-import { Contact } from '../../src/gateway/contact.ts'
+import { LapseGuard } from '../../src/gateway/contact.ts'
 import { observed, observedInbox } from '../../src/gateway/observed.ts'
 import type { InboxStore, RecordStore } from '../../src/ports.ts'
 import { claimOf, settlementOf, tokenOf } from '../conformance/record-world.ts'
@@ -44,7 +44,7 @@ const INBOX_CALLS: ReadonlyArray<readonly [what: string, call: (inbox: InboxStor
   ['dueInMs', async inbox => inbox.dueInMs([]), undefined, [0]]
 ]
 
-const newContact = (): Contact => new Contact(new ManualClock(), 15_000, 6_000)
+const newContact = (): LapseGuard => new LapseGuard(new ManualClock(), 15_000, 6_000)
 
 for (const [what, call, wrote, wroteNothing] of RECORD_CALLS) {
   test(`${what}: ${wrote === undefined ? 'is never contact' : 'is contact if it has written'}`, async () => {

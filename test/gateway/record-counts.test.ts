@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { SYSTEM_CLOCK } from '../../src/clock.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
-import type { Visit } from '../../src/gateway/execution.ts'
+import type { KeyedRequest } from '../../src/gateway/execution.ts'
 import type { RecordCounts } from '../../src/ports.ts'
 import { MemoryCounts } from '../../src/store/memory-counts.ts'
 import { MemoryInbox } from '../../src/store/memory-inbox.ts'
@@ -190,8 +190,8 @@ test('what a caller comes to at one gateway the other one, which knows of fewer,
 })
 
 /** Somebody asks for a record, as far as the counts see it. */
-function visitOf (caller: string): Visit {
-  return { route: guardedRoute('http://127.0.0.1', BOUND), retentionMs: 3_600_000, holding: { holder: { caller, peer: null } } } as unknown as Visit
+function visitOf (caller: string): KeyedRequest {
+  return { route: guardedRoute('http://127.0.0.1', BOUND), retentionMs: 3_600_000, holding: { holder: { caller, peer: null } } } as unknown as KeyedRequest
 }
 
 test('of ten thousand callers the counts are remembered; of the one that was not heard of for the longest time the store is asked anew', async t => {

@@ -70,7 +70,7 @@ test('a claim from before a silence after which others need not reckon with it i
   await claimed.reached
   clock.stall(31 * MINUTE_MS)
   // A sign of life that is acknowledged now mends nothing.
-  gateway.registration.beaten(readClocks(gateway.world.clock))
+  gateway.registration.beaten(readClocks(gateway.deps.clock))
   claimed.open()
   assert.equal((await asking).status, 503)
   assert.equal(witness.seen.length, 1)
@@ -83,7 +83,7 @@ test('with signs of life it lasts; one that is gone from the store is made anew'
   const { ask, clock, orders, gateway, registry } = await start(t)
   for (let minute = 0; minute < 90; minute += 10) {
     await clock.advance(10 * MINUTE_MS)
-    gateway.registration.beaten(readClocks(gateway.world.clock))
+    gateway.registration.beaten(readClocks(gateway.deps.clock))
     assert.equal((await ask(`k${minute}`)).status, 201)
     await gateway.registration.look()
   }

@@ -40,7 +40,7 @@ test('a key that was accepted is never executed: without the preference it gets 
   const first = await ask('k', { headers: ASYNC })
   for (const forget of [false, true]) {
     // From memory, then from the row.
-    if (forget) gateway.recent.resize(1)
+    if (forget) gateway.replayCache.resize(1)
     const again = await ask('k')
     assert.deepEqual([again.status, again.text, again.headers.location, again.headers['idempotency-status'], again.headers['preference-applied'], again.headers['idempotent-replayed']], [202, first.text, first.headers.location, 'accepted', undefined, undefined])
     assert.equal((await ask('k', { headers: ASYNC })).headers['preference-applied'], 'respond-async')

@@ -118,6 +118,6 @@ test('mode drop: an event that nobody signed is neither forwarded nor called a d
 test('a refused request leaves nothing held', async t => {
   const { send, gateway } = await start(t, { world: { limits: { share: 1, executions: 10, waiters: 10, inFlightPerScope: 1, bufferedBytes: 1024 * 1024, unsettledBytes: 1024, recentBytes: 1024 } } })
   for (let time = 0; time < 3; time++) assertRefused(await send('k', {}))
-  assert.deepEqual([gateway.limits.buffered.held, gateway.limits.callerPlaces.size], [0, 0])
+  assert.deepEqual([gateway.limits.buffered.held, gateway.limits.callerSlots.size], [0, 0])
   assert.equal((await send('k')).status, 201)
 })

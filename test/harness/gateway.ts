@@ -19,7 +19,7 @@ import { sweeper } from '../../src/background/sweeper.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { MODES } from '../../src/modes.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
-import type { World } from '../../src/gateway/world.ts'
+import type { Deps } from '../../src/gateway/world.ts'
 import { PeerTrust } from '../../src/http/peer.ts'
 import type { ServerLimits } from '../../src/http/options.ts'
 import { createServer } from '../../src/http/server.ts'
@@ -108,7 +108,7 @@ export const SERVER_LIMITS: ServerLimits = { connections: 10_000, share: 1, even
 export interface TestGateway {
   readonly url: string
   readonly gateway: Gateway
-  readonly world: World
+  readonly world: Deps
   /** Clients' connections that the gateway's side still holds; of them, tunnels; what passes through. */
   readonly held: () => { readonly connections: number, readonly tunnels: number, readonly passing: number }
   /** The end of a drain: what is open is cut. */
@@ -118,7 +118,7 @@ export interface TestGateway {
 
 export interface TestGatewayOptions {
   readonly routes: readonly Route[]
-  readonly world?: Partial<World>
+  readonly world?: Partial<Deps>
   readonly issuedKeys?: IssuedKeysPolicy
   readonly cors?: CorsPolicy
   readonly trustProxies?: readonly string[]
@@ -137,7 +137,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
-  const world: World = {
+  const world: Deps = {
     records: new MemoryStore({ nowMs, scheme: String(rules) }),
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
@@ -170,7 +170,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
   if (!background) {
     gateway.generation.sign = async () => {
-      const asked = readClocks(gateway.world.clock)
+      const asked = readClocks(gateway.deps.clock)
       gateway.generation.learn((await world.records.beat(SIGN)).generation, asked)
     }
     await gateway.generation.sign().catch(() => {})
@@ -209,7 +209,7 @@ export async function switchRules ({ gateway, world }: Pick<TestGateway, 'gatewa
 function heldBy (gateway: Gateway | null): string {
   const { executions = 0, deliveries = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
-    : { executions: gateway.underWay, deliveries: gateway.drain.deliveries.size, waiters: gateway.limits.waiting.held, callers: gateway.limits.callerPlaces.size, bufferedBytes: gateway.limits.buffered.held, unsettledBytes: gateway.limits.unsettled.held }
+    : { executions: gateway.underWay, deliveries: gateway.drain.deliveries.size, waiters: gateway.limits.waiting.held, callers: gateway.limits.callerSlots.size, bufferedBytes: gateway.limits.buffered.held, unsettledBytes: gateway.limits.unsettled.held }
   return `${executions} executions, ${deliveries} deliveries, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
 }
 

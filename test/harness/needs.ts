@@ -3,7 +3,7 @@
  * name, with the reason, and counted by the runner; with CI=true it is a failure of the file instead.
  */
 import { test } from 'node:test'
-import { findPostgresTools, findServer, findTool, isTool, speaksTls } from './binaries.ts'
+import { findPostgresTools, findServer, findTool, givenBy, isTool, speaksTls } from './binaries.ts'
 import type { Source, Tool } from './binaries.ts'
 
 /**
@@ -49,9 +49,4 @@ function missingProgram (need: RedisProgram): string | null {
   const openssl = findTool('openssl')
   if (openssl.kind === 'none') return `needs ${need}: ${openssl.why}`
   return speaksTls(source.directory) ? null : `needs ${need}: this redis-server was built without TLS`
-}
-
-function givenBy (server: 'postgres' | 'redis'): string | null {
-  const variable = server === 'postgres' ? 'TEST_DATABASE_URL' : 'TEST_REDIS_URL'
-  return process.env[variable] ? variable : null
 }

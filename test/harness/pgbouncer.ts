@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { findTool, unprivilegedUser } from './binaries.ts'
 import { makeDirectory } from './directory.ts'
 import { freePort } from './ports.ts'
-import { PASSWORD, USER } from './postgres.ts'
+import { PASSWORD, USER } from './postgres-template.ts'
 import { launch } from './process.ts'
 
 export interface PgBouncer {

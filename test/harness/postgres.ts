@@ -2,16 +2,15 @@
  * A real Postgres for one test file: on a free port of 127.0.0.1, in a temporary directory (in memory, if there is room), with
  * fsync on as in earnest, never as root, never a system's instance. TEST_DATABASE_URL points to another one, which then is only given databases.
  */
-import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chmodSync, chownSync, cpSync, existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { findServer, unprivilegedUser } from './binaries.ts'
 import { makeDirectory, type Directory } from './directory.ts'
 import { runContainer } from './docker.ts'
 import { freePort } from './ports.ts'
+import { own, PASSWORD, template, USER } from './postgres-template.ts'
 import { launch, type Launched, type User } from './process.ts'
 
 export interface PostgresServer {
@@ -33,9 +32,6 @@ export interface PostgresServer {
   createDatabase: (name: string) => Promise<string>
 }
 
-/** The superuser of every cluster that is made here. */
-export const USER = 'onceway'
-export const PASSWORD = 'of-the-test'
 /** A cold start with recovery on a slow disk; a warm one takes a tenth of a second. */
 const START_MS_MAX = 30_000
 /** Small memory, no sockets outside 127.0.0.1; durability as in production, since tests kill it. */
@@ -105,55 +101,6 @@ export async function serveCluster ({ binaries, directory, cluster, user, more }
     resume: () => { running.resume() },
     createDatabase: (name) => createDatabase(url, name)
   }
-}
-
-/**
- * initdb takes over a second, a copy of what it makes a tenth: so it is made once per run, which is all test processes
- * of one parent. What an earlier run left is removed.
- */
-function template (binaries: string, user: User | undefined): string {
-  const prefix = 'onceway-template-'
-  for (const name of readdirSync(tmpdir()).filter((name) => name.startsWith(prefix))) {
-    const pid = Number(name.slice(prefix.length))
-    if (Number.isInteger(pid) && !lives(pid)) rmSync(join(tmpdir(), name), { recursive: true, force: true })
-  }
-  // Whoever was adopted by init has no run to share with, and init lives for ever.
-  const made = join(tmpdir(), `${prefix}${process.ppid === 1 ? process.pid : process.ppid}`)
-  if (!existsSync(made)) makeTemplate(binaries, user, made)
-  return made
-}
-
-function makeTemplate (binaries: string, user: User | undefined, made: string) {
-  // Renamed at the end, which goes no further than one file system.
-  const directory = makeDirectory('initdb', tmpdir())
-  const password = join(directory.path, 'password')
-  writeFileSync(password, PASSWORD)
-  own(directory, password, user)
-  const cluster = join(directory.path, 'data')
-  const { status, stderr } = spawnSync(join(binaries, 'initdb'), [
-    '--pgdata', cluster, '--username', USER, '--pwfile', password, '--auth', 'scram-sha-256',
-    '--encoding', 'UTF8', '--locale', 'C', '--no-sync', '--no-instructions'
-  ], { cwd: directory.path, encoding: 'utf8', ...user })
-  if (status !== 0) throw new Error(`initdb failed: ${stderr}`)
-  // Another test process may have been first: its template is as good.
-  try { renameSync(cluster, made) } catch {}
-  directory.remove()
-}
-
-export function own (directory: Directory, path: string, user: User | undefined) {
-  if (user === undefined) return
-  chownSync(directory.path, user.uid, user.gid)
-  chownAll(path, user)
-}
-
-function chownAll (path: string, user: User) {
-  chownSync(path, user.uid, user.gid)
-  if (!statSync(path).isDirectory()) return
-  for (const entry of readdirSync(path)) chownAll(join(path, entry), user)
-}
-
-function lives (pid: number): boolean {
-  try { return process.kill(pid, 0) } catch (error) { return (error as NodeJS.ErrnoException).code === 'EPERM' }
 }
 
 async function startContainer (more: readonly string[]): Promise<PostgresServer> {

@@ -137,7 +137,7 @@ export async function openInProcess (world: World): Promise<Stage> {
   }
 }
 
-type Shared = Pick<Gateway['world'], 'records' | 'inbox' | 'upstream' | 'locks' | 'marks'>
+type Shared = Pick<Gateway['deps'], 'records' | 'inbox' | 'upstream' | 'locks' | 'marks'>
 
 async function gatewayOf (instance: string, { routes, secrets }: Config, shared: Shared): Promise<Gateway> {
   const gateway = new Gateway({
@@ -163,7 +163,7 @@ async function gatewayOf (instance: string, { routes, secrets }: Config, shared:
   }, MODES)
   await gateway.ids.look()
   // Without a heartbeat nobody would tell it of which generation copies are.
-  const askedAt = readClocks(gateway.world.clock)
+  const askedAt = readClocks(gateway.deps.clock)
   gateway.generation.learn((await shared.records.beat(SIGN)).generation, askedAt)
   gateway.registration.become(routes)
   return gateway

@@ -151,11 +151,11 @@ test('a store that is away when an answer comes is told later; the consumer is a
   worker.away = true
   other.away = true
   // An outage of the store as seen by the records: nobody may take anything back in the dark.
-  worker.gateway.workersContact.broken()
-  other.gateway.workersContact.broken()
+  worker.gateway.workerLapseGuard.broken()
+  other.gateway.workerLapseGuard.broken()
   await store.clock.advance(3 * WORKER_LEASE_MS)
   for (const each of [worker, other]) {
-    each.gateway.workersContact.broken()
+    each.gateway.workerLapseGuard.broken()
     each.away = false
   }
   await store.clock.advance(3 * WORKER_LEASE_MS)
@@ -171,7 +171,7 @@ test('a delivery outlasts an outage of its store: nobody takes it back before it
   const other = startWorker(t, store, consumer, { routes: [patient()] })
   for (const each of [worker, other]) {
     each.away = true
-    each.gateway.workersContact.broken()
+    each.gateway.workerLapseGuard.broken()
   }
   store.clock.stall(WORKER_LEASE_MS + 1_000)
   // The other one reaches it first.

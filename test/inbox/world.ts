@@ -11,7 +11,7 @@ import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { MODES } from '../../src/modes.ts'
 import { inboxRoutes } from '../../src/gateway/world.ts'
-import type { World } from '../../src/gateway/world.ts'
+import type { Deps } from '../../src/gateway/world.ts'
 import { StoreUnavailable } from '../../src/errors.ts'
 import type { InboxStore, Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
 import { wakesThrough } from '../../src/store/inbox-wakes.ts'
@@ -126,7 +126,7 @@ export interface Worker {
 
 export interface WorkerOptions {
   readonly routes?: readonly GuardedRoute[]
-  readonly world?: Partial<World>
+  readonly world?: Partial<Deps>
   /** Stands between this process and the store. */
   readonly between?: (inbox: InboxStore) => InboxStore
 }

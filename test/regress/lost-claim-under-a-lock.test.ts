@@ -69,7 +69,7 @@ test('a gateway that dies with the row of its claim lost: a duplicate that meets
   await clock.advance(LEASE_MS * 0.7)
   assert.equal((await two.ask('k')).json.code, 'in-flight')
   for (let beat = 0; beat < LEASES * BEATS; beat++) {
-    await two.gateway.world.records.beat(SIGN)
+    await two.gateway.deps.records.beat(SIGN)
     await clock.advance(LEASE_MS / BEATS)
   }
   assert.equal((await two.ask('k')).json.code, 'outcome-unknown')

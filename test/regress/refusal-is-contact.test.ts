@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { DatabaseError } from 'pg'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { StoreRejected, StoreUnavailable } from '../../src/errors.ts'
-import { Contact } from '../../src/gateway/contact.ts'
+import { LapseGuard } from '../../src/gateway/contact.ts'
 import { observed } from '../../src/gateway/observed.ts'
 import type { RecordStore } from '../../src/ports.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -26,12 +26,12 @@ const SILENCE_MS = 6_000
 const ID = Buffer.alloc(32, 1)
 const SETTLEMENT = settlementOf({ id: ID, owner: Buffer.alloc(16, 1), attempt: 1 }, 'completed')
 
-interface Watched { readonly contact: Contact, readonly records: RecordStore, readonly store: FaultyStore, readonly clock: ManualClock }
+interface Watched { readonly contact: LapseGuard, readonly records: RecordStore, readonly store: FaultyStore, readonly clock: ManualClock }
 
 /** In contact for a lease and more. */
 async function start (): Promise<Watched> {
   const clock = new ManualClock()
-  const contact = new Contact(clock, LEASE_MS, SILENCE_MS)
+  const contact = new LapseGuard(clock, LEASE_MS, SILENCE_MS)
   const store = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const records = observed(store.store, contact)
   for (let passed = 0; passed <= LEASE_MS; passed += 1_000) {
@@ -95,9 +95,9 @@ test('a heartbeat that the database refuses does not break the contact, one that
     await eventually(() => records.calls('beat') > beats, 'it has pinged')
   }
   await beat(null)
-  await eventually(() => gateway.contact.standing(), 'it is in contact')
+  await eventually(() => gateway.lapseGuard.standing(), 'it is in contact')
   await beat(true)
-  assert.equal(gateway.contact.standing(), true)
+  assert.equal(gateway.lapseGuard.standing(), true)
   await beat(false)
-  assert.equal(gateway.contact.standing(), false)
+  assert.equal(gateway.lapseGuard.standing(), false)
 })

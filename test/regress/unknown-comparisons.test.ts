@@ -96,7 +96,7 @@ test('an answer in memory with the fingerprint of another build is an unknown ou
   const row = await inner.look(claim.id)
   assert.ok(row)
   const { gateway, ask } = one
-  gateway.recent.keepRow(claim.id.toString('base64url'), row, { status: 200, headers: [], body: Buffer.from('theirs') }, clock.monotonicMs(), clock.wallMs())
+  gateway.replayCache.keepRow(claim.id.toString('base64url'), row, { status: 200, headers: [], body: Buffer.from('theirs') }, clock.monotonicMs(), clock.wallMs())
   for (const body of ['same', 'other']) assertUnknown(await ask('k', { body }))
 })
 

@@ -174,18 +174,18 @@ export class Faults {
   #lockRows (forMs: number): void {
     const { seats, arbiter, reach } = this.#options
     for (const seat of seats.filter(({ process }) => process.alive)) {
-      for (const { visit, owner, won } of seat.gateway.executions.all()) {
+      for (const { keyed, owner, won } of seat.gateway.executions.all()) {
         if (!won) continue
         reach.turns.add('row of a claim locked')
-        arbiter.lockRow(visit.id, owner, forMs)
+        arbiter.lockRow(keyed.id, owner, forMs)
       }
     }
   }
 
   /** Is there a row that says claimed, by an execution of this process? */
   #holdsClaim ({ gateway }: Seat): boolean {
-    return gateway.executions.all().some(({ visit, owner, won }) => {
-      const latest = this.#options.keeper.latest.get(visit.name)
+    return gateway.executions.all().some(({ keyed, owner, won }) => {
+      const latest = this.#options.keeper.latest.get(keyed.name)
       return won && latest?.kind === 'claimed' && latest.owner === nameOf(owner)
     })
   }

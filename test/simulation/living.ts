@@ -39,7 +39,7 @@ export class Living {
     if (this.#excused || lapsed.length === 0) return []
     return lapsed.flatMap(({ id, attempt }) => this.#seats
       .filter(({ process }) => process.alive && !process.stopped && (this.#untilMs[process.gateway] ?? 0) <= this.#timeline.nowMs)
-      .filter(({ gateway, process }) => gateway.executions.all().some(execution => execution.won && execution.lease !== null && execution.attempt === attempt && execution.visit.id.equals(id) && process.clock.monotonicMs() < execution.hardEndMs()))
+      .filter(({ gateway, process }) => gateway.executions.all().some(execution => execution.won && execution.lease !== null && execution.attempt === attempt && execution.keyed.id.equals(id) && process.clock.monotonicMs() < execution.hardEndMs()))
       .map(({ process }) => `${process.name} lives, and its lease of ${id.toString('base64url').slice(0, 8)} was lapsed`))
   }
 }

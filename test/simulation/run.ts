@@ -12,7 +12,7 @@ import type { Scheme } from '../../src/core/schemes.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { MODES } from '../../src/modes.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/world.ts'
-import type { World } from '../../src/gateway/world.ts'
+import type { Deps } from '../../src/gateway/world.ts'
 import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports.ts'
 import { NO_WAKES } from '../../src/store/inbox-wakes.ts'
 import { NO_LOCKS } from '../../src/store/no-locks.ts'
@@ -67,7 +67,7 @@ export async function play (schedule: Schedule): Promise<Run> {
   return new Simulation(schedule).run()
 }
 
-type Configured = Pick<World, 'longestLeaseMs' | 'probed' | 'inboxes'>
+type Configured = Pick<Deps, 'longestLeaseMs' | 'probed' | 'inboxes'>
 
 /** Streams of one seed: what one of them draws more does not change the others. */
 const NETWORK_STREAM = 1
@@ -229,7 +229,7 @@ class Simulation {
     return seat
   }
 
-  #seatOf (process: SimulatedProcess, variant: number, fixed: Omit<World, 'records' | 'locks' | 'inbox' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>): Seat {
+  #seatOf (process: SimulatedProcess, variant: number, fixed: Omit<Deps, 'records' | 'locks' | 'inbox' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>): Seat {
     const { policy, redis, variants, theme } = this.#schedule
     const { records, inbox, upstream, clock, random } = process
     const shortestLeaseMs = Math.min(...variants.map(({ leaseMs }) => leaseMs ?? policy.leaseMs))

@@ -246,7 +246,7 @@ const MESSAGE_RECOVER: Statement = {
      for no key update of m skip locked
 )
 update ${schema}.messages m
-   set owner = null, status = null, error = 'WORKER_LOST',
+   set owner = null, status = null, error = 'WORKER_LOST', answer = case when not m.holds then m.answer end,
        state = case when m.holds then 'held' else 'waiting' end,
        blocks = not m.holds or m.stops,
        due_at = case when not m.holds then clock_timestamp() end,

@@ -1,4 +1,5 @@
 /** What people, the sweeper and the bound of an inbox ask of messages. Every change by hand writes its audit row in the same statement. */
+import { GIVEN_UP } from '../../core/inbox/row.ts'
 import type { Depth, MessageDetail } from '../../core/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports.ts'
 import { byteas } from './arrays.ts'
@@ -6,7 +7,6 @@ import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
 import { isPastMessage, messageColumns, stopsItsGroup, toMessage, type MessageColumns } from './inbox-rows.ts'
-import { GIVEN_UP } from '../message-fate.ts'
 
 /** $1 id $2 key hashes $3 route $4 state $5 milliseconds, null: any; $6 limit. */
 const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea[] is null or m.key_hash = any ($2)) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)

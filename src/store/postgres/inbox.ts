@@ -136,8 +136,9 @@ export class PostgresInbox implements InboxStore {
 
   list (filter: MessageFilter): Promise<MessageDetail[]> { return this.#purposes.background.use('message_list', (session) => listMessages(session, filter)) }
 
-  retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
-    return this.#callingNow((groups) => this.#purposes.background.use('message_retry', (session) => retryMessages(session, filter, audit, groups)))
+  async retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    const { background } = this.#purposes
+    return this.#asCalled(await this.#callingNow((groups) => background.use('message_retry', (session) => retryMessages(session, filter, audit, groups))))
   }
 
   discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
@@ -162,6 +163,18 @@ export class PostgresInbox implements InboxStore {
     const message = await this.#proofs.push(result.message.id)
     if (message === null) throw new StoreUnavailable('postgres', 'message_look', true, new Error('a message came and went'))
     return { kind: 'seen', message }
+  }
+
+  /** The retry returns messages of groups as they are before their groups are called. It is committed, whether this look succeeds or not. */
+  async #asCalled (retried: MessageDetail[]): Promise<MessageDetail[]> {
+    const ids = retried.filter(({ ordered }) => ordered).map(({ id }) => id)
+    if (ids.length === 0) return retried
+    const { background } = this.#purposes
+    const found = await background.use('message_look', (session) => lookAtMessages(session, ids)).catch(() => new Map<string, MessageDetail>())
+    return retried.map((message) => {
+      const now = found.get(hex(message.id))
+      return now?.state === 'waiting' && now.attempt === message.attempt ? { ...message, dueAtMs: now.dueAtMs } : message
+    })
   }
 
   async #callForgotten (session: Session): Promise<number> {

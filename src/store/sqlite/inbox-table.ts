@@ -3,10 +3,11 @@
  * whose turn it is (`due_at` of a group's message) is set together with what made it so.
  */
 import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
+import { errorOfRetried } from '../../core/inbox/row.ts'
 import { WORKER_LOST } from '../../core/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/message.ts'
 import type { AcceptResult, HeldMessage, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
-import { columnsOfFate, errorOfRetried, UNDECODABLE } from '../message-fate.ts'
+import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
 import type { FateColumns } from '../message-fate.ts'
 import { fitting } from '../message-room.ts'
 import { wantedOf } from './filter.ts'
@@ -176,7 +177,9 @@ export class InboxTable {
     const found = this.#prepare(lost).all(this.#over(nowMs), limit)
     for (const columns of found) {
       const state = columns.holds === 1 ? 'held' : 'waiting'
-      this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer: columns.answer as Uint8Array | null }, nowMs)
+      // A held message has ended: the answer of an earlier life is no longer its last one.
+      const answer = state === 'held' ? null : columns.answer as Uint8Array | null
+      this.#write(columns, { state, status: null, error: WORKER_LOST, dueAtMs: state === 'waiting' ? nowMs : null, answer }, nowMs)
     }
     return { count: found.length, held: found.filter(({ holds }) => holds === 1).map(heldOf) }
   }

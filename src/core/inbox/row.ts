@@ -1,0 +1,104 @@
+/**
+ * A message as a store holds it, with absolute times, and what a reader sees of it. A driver that executes the table
+ * (transitions.ts) holds rows of this shape. Never reads a clock: the store's driver passes the time in.
+ */
+import type { Delivery, MessageDetail, NewMessage, StoredRequest } from '../message.ts'
+
+export interface MessageRow extends MessageDetail {
+  /** Of the id. */
+  readonly scheme: number
+  /** The order of acceptance. A group is delivered in this order. */
+  readonly number: number
+  /** The worker that delivers it; null: nobody does. */
+  readonly owner: Buffer | null
+  readonly group: Buffer | null
+  readonly holds: boolean
+  readonly stops: boolean
+  readonly keepMs: number
+  readonly deadKeepMs: number
+  /** Of an operator's last retry: the age of the message counts from then. */
+  readonly retriedAtMs: number | null
+  readonly request: StoredRequest
+}
+
+/** Nobody sends a delivered message again, so its request is deleted. It may contain credentials. */
+export const NO_REQUEST: StoredRequest = { method: '', target: '', headers: [], body: Buffer.alloc(0) }
+
+/** `isBehind`: an open message of its group stands before it. */
+export function acceptedRow (message: NewMessage, number: number, isBehind: boolean, nowMs: number): MessageRow {
+  const { id, scheme, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, underClaim, request, about } = message
+  return {
+    id,
+    scheme,
+    number,
+    state: 'waiting',
+    owner: null,
+    fingerprint,
+    scopeHash,
+    group,
+    ordered: group !== null,
+    holds,
+    stops,
+    keepMs,
+    deadKeepMs,
+    // The deliveries go on where the attempts of its claim end.
+    attempt: (underClaim?.attempt ?? 1) - 1,
+    tries: 0,
+    about,
+    bytes: request.body.length,
+    receivedAtMs: nowMs,
+    retriedAtMs: null,
+    dueAtMs: isBehind ? null : nowMs,
+    settledAtMs: null,
+    expiresAtMs: null,
+    status: null,
+    error: null,
+    answer: null,
+    request
+  }
+}
+
+export function detailOf (row: MessageRow): MessageDetail {
+  const { scheme, number, owner, group, holds, stops, keepMs, deadKeepMs, retriedAtMs, request, ...detail } = row
+  return detail
+}
+
+export function deliveryOf (row: MessageRow, owner: Buffer, overMs: number): Delivery {
+  const { id, attempt, tries, about: { route, requestId }, error, receivedAtMs, retriedAtMs, request } = row
+  const ageMs = overMs - (retriedAtMs ?? receivedAtMs)
+  return { token: { id, owner, attempt }, route, tries, ageMs, lastError: error, requestId, request }
+}
+
+/** The messages behind it in its group wait for it. */
+export function blocks (row: Pick<MessageRow, 'state' | 'stops'>): boolean {
+  if (row.state === 'waiting' || row.state === 'delivering') return true
+  return row.stops && (row.state === 'held' || row.state === 'dead')
+}
+
+/** It holds up its group until an operator retries or discards it. It does not expire meanwhile. */
+export function stopsItsGroup (row: Pick<MessageRow, 'state' | 'stops' | 'group'>): boolean {
+  return row.group !== null && blocks(row) && (row.state === 'held' || row.state === 'dead')
+}
+
+/** Its retention is over: it counts as absent, and a sweep deletes it. */
+export function isPast (row: MessageRow, overMs: number): boolean {
+  return row.expiresAtMs !== null && row.expiresAtMs <= overMs
+}
+
+/** Why a message was given up, before its last error. An operator's retry makes it untrue. Valid in JavaScript and in Postgres. */
+export const GIVEN_UP = '^(ATTEMPTS_SPENT|TOO_OLD) '
+
+export function errorOfRetried (error: string | null): string | null {
+  return error?.replace(new RegExp(GIVEN_UP), '') ?? null
+}
+
+/** The CHECK constraints of the databases, for rows that no database checks. Returns the constraint that is violated. */
+export function violation (row: MessageRow): string | null {
+  const open = row.state === 'waiting' || row.state === 'delivering'
+  if ((row.state === 'delivering') !== (row.owner !== null)) return 'a message that is being delivered has an owner, and no other has one'
+  if (row.state !== 'waiting' && row.dueAtMs !== null) return 'only a waiting message is due'
+  if (row.dueAtMs === null && row.state === 'waiting' && row.group === null) return 'a message without a group waits for no turn'
+  if (open !== (row.settledAtMs === null)) return 'a message that has ended says when, and no other does'
+  if ((open || stopsItsGroup(row)) !== (row.expiresAtMs === null)) return 'a message that has ended expires, unless it stops its group'
+  return null
+}

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { parse } from 'yaml'
+import { metricsPage } from '../../scripts/metrics.ts'
+import { createMetrics, declaredMetrics } from '../../src/telemetry/metrics.ts'
+
+const read = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8')
+const page = read('docs/reference/metrics.md')
+
+interface Rules { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly alert: string, readonly expr: string }> }> }
+
+test('docs/reference/metrics.md has the metrics of the sources; else run npm run generate', () => {
+  assert.equal(page, metricsPage())
+})
+
+test('a metric that scripts/metrics.ts does not know is an error, and so is a row without a metric', () => {
+  const [first, ...rest] = declaredMetrics()
+  assert.ok(first !== undefined)
+  assert.throws(() => metricsPage([...rest, first, { ...first, name: 'onceway_new_total' }]), /does not say what to do about onceway_new_total, and has one too many: none/)
+  assert.throws(() => metricsPage(rest), new RegExp(`does not say what to do about none, and has one too many: ${first.name}`))
+})
+
+test('what is declared is what a gateway exposes, and the metrics of its primary', async () => {
+  const { text } = await createMetrics({ processMetrics: false }).expose()
+  const exposed = Array.from(text.matchAll(/^# TYPE (\S+) (\S+)$/gm), ([, name = '', type = '']) => `${name} ${type}`)
+  const declared = declaredMetrics().filter(({ name }) => !name.startsWith('onceway_workers')).map(({ name, type }) => `${name} ${type}`)
+  assert.deepEqual(declared.sort(), exposed.sort())
+})
+
+test('the page names no metric that is not declared', () => {
+  const names = new Set(declaredMetrics().map(({ name }) => name))
+  const named = new Set(Array.from(page.matchAll(/onceway_\w+/g), ([name]) => name.replace(/_(?:bucket|sum|count)$/, '')))
+  assert.deepEqual([...named].filter(name => !names.has(name)), [])
+})
+
+test('the row of a metric that an alert reads links to that alert', () => {
+  const ofInbox = Array.from(read('docs/guides/alerts.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text = '']) => text).find(text => text.includes('alert:')) ?? ''
+  const rules = [read('deploy/prometheus/alerts.yml'), ofInbox].flatMap(text => (parse(text) as Rules).groups).flatMap(group => group.rules)
+  assert.ok(rules.length > 15)
+  const unlinked = rules.flatMap(({ alert, expr }) => Array.from(new Set(expr.match(/onceway_\w+/g)), name => ({ alert, name })))
+    .filter(({ alert, name }) => !page.split('\n').some(line => line.startsWith(`| \`${name}\` |`) && line.includes(`[${alert}](`)))
+  assert.deepEqual(unlinked, [])
+})
