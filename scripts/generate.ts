@@ -1,4 +1,4 @@
-/** `npm run generate`: writes what is made from the configuration's schema, from the tables of faults, of carriers, of metrics and of clients, and from the breaks of the rules. A test fails when the files are out of step. */
+/** `npm run generate`: writes the pages of docs/reference and the tables that are made from the sources and from the tests. A test fails when one is out of step. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { withFaultTable } from '../test/broken/rows.ts'
 import { withCarriers } from './carriers.ts'
@@ -18,7 +18,7 @@ writeFileSync(new URL('docs/reference/configuration.md', root), referenceText(re
 writeFileSync(new URL('docs/internals/faults.md', root), withFaultTable(read('docs/internals/faults.md')))
 writeFileSync(new URL('docs/concepts/identity.md', root), withCarriers(read('docs/concepts/identity.md')))
 writeFileSync(new URL('docs/reference/presets.md', root), presetsPage())
-writeFileSync(new URL('docs/reference/rules.md', root), rulesPage())
 writeFileSync(new URL('docs/reference/metrics.md', root), metricsPage())
+writeFileSync(new URL('docs/reference/rules.md', root), rulesPage())
 writeFileSync(new URL('src/core/problem-docs.ts', root), problemDocs(read('docs/reference/http.md')))
 for (const page of ['docs/guides/clients.md', 'docs/reference/clients.md']) writeFileSync(new URL(page, root), withMatrix(read(page)))

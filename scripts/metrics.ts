@@ -145,7 +145,7 @@ const SUBJECTS: readonly Subject[] = [
         during: 'The connection broke, or the upstream timed out.',
         hop: 'A proxy between the gateway and the upstream answered.',
         lease: 'The lease ended without a settle. Most often a gateway died.',
-        settle: 'The store rejected the content of the outcome. Only the record says so, and this series stays 0.',
+        settle: 'The store rejected the answer and its tombstone.',
         drain: '`drain.timeout` was over before the answer came.',
         restore: 'A backup was restored (`onceway epoch bump`). Only the record says so, and this series stays 0.'
       }),

@@ -8,14 +8,14 @@ import { storeText } from '../config/store-text.ts'
 import { parseDuration } from '../config/units.ts'
 import { StartError } from '../errors.ts'
 import type { InboxStore, MessageAudit, MessageFilter } from '../ports.ts'
-import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, required, sayWhat, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
+import { CONFIG_OPTIONS, required, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
 import type { Command, Subcommand } from './command.ts'
 import { MESSAGE_HEADINGS, messageCells, messageJson, messageLines, readMessageState, stateText } from './message-text.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
 import type { CommandContext, OpenStores } from './open-stores.ts'
-import { idsAsHex, readId } from './record-text.ts'
-import { tableLines } from './table.ts'
+import { readId } from './record-text.ts'
+import { runSubcommand, tellFound } from './subcommands.ts'
 
 const LIST_DEFAULT = 50
 /** One transaction; the rest with the same words again. */
@@ -96,32 +96,18 @@ examples:
 export function inboxWith (open: (config: Config) => Promise<InboxContext['stores'] & Pick<OpenStores, 'close'>>): Command {
   return {
     help: HELP,
-    run: async ([name = '', ...args], terminal) => {
-      const subcommand = Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
-      if (subcommand === undefined) return sayWhat(name, Object.keys(SUBCOMMANDS))
-      const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
-      onlyTaken(options, subcommand.takes, `inbox ${name}`)
-      const config = configFor(options, terminal.env)
-      const stores = await open(config)
-      try {
-        return await subcommand.run({ options, config, stores, terminal })
-      } finally {
-        await stores.close()
-      }
-    }
+    run: runSubcommand({ name: 'inbox', subcommands: SUBCOMMANDS, options: OPTIONS, open })
   }
 }
 
 export const inbox: Command = inboxWith(openStores)
 
 async function listMessages (context: InboxContext): Promise<number> {
-  const { options, config, stores, terminal } = context
+  const where = storeText(context.config)
   const filter = await filterOf(context, LIST_DEFAULT)
-  const found = await stores.inbox.list(filter)
-  if (options.values.json === true) found.forEach((message) => { terminal.out(messageJson(message)) })
-  else if (found.length > 0) tableLines(`Messages in ${storeText(config)}, the oldest first:`, MESSAGE_HEADINGS, found.map(messageCells)).forEach(terminal.out)
-  if (found.length === 0) terminal.err(`No such messages in ${storeText(config)}.`)
-  tellWhereCutOff(terminal, found.length, filter)
+  const found = await context.stores.inbox.list(filter)
+  const title = `Messages in ${where}, the oldest first:`
+  tellFound(context, found, filter, { title, headings: MESSAGE_HEADINGS, cells: messageCells, json: messageJson, none: `No such messages in ${where}.` })
   return 0
 }
 

@@ -6,22 +6,29 @@ import { readAuditOf } from '../store/postgres/audit.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'
 import { readAuditIn } from '../store/sqlite/audit.ts'
-import { tellWhereCutOff, wholeNumber } from './command.ts'
+import { wholeNumber } from './command.ts'
 import type { CommandContext } from './open-stores.ts'
 import { ownerText, readId, timeText } from './record-text.ts'
-import { tableLines } from './table.ts'
+import { tellFound } from './subcommands.ts'
 
 // eslint-disable-next-line no-control-regex -- these are what is replaced: --who and --why are any text
 const NOT_SHOWN = /[\x00-\x1f\x7f-\x9f]/g
 
-export async function showAudit ({ options, config, terminal }: CommandContext, limits: { readonly standard: number, readonly max: number }): Promise<number> {
+const HEADINGS = ['AT', 'ACTION', 'RECORD', 'ROUTE', 'STATE', 'ATTEMPT', 'WHO', 'WHY']
+
+export async function showAudit (context: CommandContext, limits: { readonly standard: number, readonly max: number }): Promise<number> {
+  const { options, config } = context
+  const where = storeText(config)
   const [text] = options.positionals
   const filter = { ...(text !== undefined && { id: readId(text) }), limit: wholeNumber(options, 'limit', { min: 1, max: limits.max }) ?? limits.standard }
   const found = await readAudit(config, filter)
-  if (options.values.json === true) for (const row of found) terminal.out(auditJson(row))
-  else if (found.length > 0) tableLines(`Changes by hand in ${storeText(config)}, the newest first:`, ['AT', 'ACTION', 'RECORD', 'ROUTE', 'STATE', 'ATTEMPT', 'WHO', 'WHY'], found.map(cellsOf)).forEach(terminal.out)
-  if (found.length === 0) terminal.err(`No changes by hand${text === undefined ? '' : ' of this record'} in ${storeText(config)}.`)
-  tellWhereCutOff(terminal, found.length, filter)
+  tellFound(context, found, filter, {
+    title: `Changes by hand in ${where}, the newest first:`,
+    headings: HEADINGS,
+    cells: cellsOf,
+    json: auditJson,
+    none: `No changes by hand${text === undefined ? '' : ' of this record'} in ${where}.`
+  })
   return 0
 }
 

@@ -6,15 +6,15 @@ import type { RecordDetail } from '../core/record.ts'
 import { storeText } from '../config/store-text.ts'
 import { StartError } from '../errors.ts'
 import type { RecordFilter } from '../ports.ts'
-import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, tellWhereCutOff, textOption, wholeNumber } from './command.ts'
-import type { Command, Subcommand, Terminal } from './command.ts'
+import { CONFIG_OPTIONS, textOption, wholeNumber } from './command.ts'
+import type { Command, Subcommand } from './command.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
 import type { CommandContext } from './open-stores.ts'
 import { showAudit } from './record-audit.ts'
 import { deleteRecord, releaseRecord, resolveRecord } from './record-changes.ts'
-import { idsAsHex, readId, readState, recordCells, recordJson, recordLines, RECORD_HEADINGS } from './record-text.ts'
-import { tableLines } from './table.ts'
+import { readId, readState, recordCells, recordJson, recordLines, RECORD_HEADINGS } from './record-text.ts'
+import { runSubcommand, tellFound } from './subcommands.ts'
 
 const LIMIT_DEFAULT = 50
 /** A terminal is no export: more than this is asked for with a narrower filter. */
@@ -82,31 +82,15 @@ examples:
   onceway records show 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
   onceway records resolve 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA --owner 00112233445566778899aabbccddeeff --attempt 1 \\
     --status 201 --header 'Content-Type: application/json' --body-file answer.json --why 'found in the ledger'`,
-  run: runRecords
-}
-
-async function runRecords ([name = '', ...args]: readonly string[], terminal: Terminal): Promise<number> {
-  const subcommand = Object.hasOwn(SUBCOMMANDS, name) ? SUBCOMMANDS[name] : undefined
-  if (subcommand === undefined) return sayWhat(name, Object.keys(SUBCOMMANDS))
-  const options = readOptions(idsAsHex(args), OPTIONS, name === 'list' ? 0 : 1)
-  onlyTaken(options, subcommand.takes, `records ${name}`)
-  const config = configFor(options, terminal.env)
-  const stores = await openStores(config)
-  try {
-    return await subcommand.run({ options, stores, config, terminal })
-  } finally {
-    await stores.close()
-  }
+  run: runSubcommand({ name: 'records', subcommands: SUBCOMMANDS, options: OPTIONS, open: openStores })
 }
 
 async function listRecords (context: CommandContext): Promise<number> {
-  const { options, stores, terminal } = context
+  const where = storeText(context.config)
   const filter = await filterOf(context)
-  const found = await stores.records.list(filter)
-  if (options.values.json === true) found.forEach((record) => { terminal.out(recordJson(record)) })
-  else if (found.length > 0) tableLines(`Records in ${storeText(context.config)}, the newest first:`, RECORD_HEADINGS, found.map(recordCells)).forEach(terminal.out)
-  if (found.length === 0) terminal.err(`No such records in ${storeText(context.config)}.`)
-  tellWhereCutOff(terminal, found.length, filter)
+  const found = await context.stores.records.list(filter)
+  const title = `Records in ${where}, the newest first:`
+  tellFound(context, found, filter, { title, headings: RECORD_HEADINGS, cells: recordCells, json: recordJson, none: `No such records in ${where}.` })
   return 0
 }
 

@@ -242,7 +242,9 @@ async function settleUntilDone (context: SettleContext, execution: Execution, wa
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
     try {
       const settled = await settleOnce(context, execution, settlement)
-      return settled.kind === 'stored' && settlement.outcome !== wanted.outcome ? { kind: 'degraded' } : settled
+      if (settled.kind !== 'stored' || settlement.outcome === wanted.outcome) return settled
+      if (settlement.outcome === 'indeterminate') noteIndeterminate(context, execution, REFUSED, null)
+      return { kind: 'degraded' }
     } catch (error) {
       meter.settleRetried(route.name)
       log.warn({ record: name, route: route.name, outcome: settlement.outcome, error: errorText(error) }, 'settling failed; trying again')
@@ -290,12 +292,15 @@ function refusedBy (execution: Execution, settlement: Settlement, row: Row | nul
   return { kind: 'fenced', row }
 }
 
+/** The store takes neither the answer nor its tombstone. */
+const REFUSED: UnknownReason = { stage: 'settle', code: 'REFUSED' }
+
 /** P7: content that the store can never take leaves a tombstone; if that is refused too, an unknown outcome. */
 function lesser (settlement: Settlement): Settlement {
   const bare = { ...settlement, headers: null, body: null }
   return settlement.outcome === 'completed'
     ? { ...bare, outcome: 'consumed' }
-    : { ...bare, outcome: 'indeterminate', status: null, reason: { stage: 'settle', code: 'REFUSED' } }
+    : { ...bare, outcome: 'indeterminate', status: null, reason: REFUSED }
 }
 
 // ---------------------------------------------------------------- those who wait

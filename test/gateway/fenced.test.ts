@@ -8,19 +8,20 @@ import { MemoryStore } from '../../src/store/memory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty, firstly, REFUSED } from '../harness/faulty-store.ts'
 import type { Fault, FaultyStore } from '../harness/faulty-store.ts'
-import { countingMeter, startGuarded } from '../harness/gateway.ts'
+import { countingMeter, recordingLog, startGuarded } from '../harness/gateway.ts'
 import type { Guarded } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 
-interface Fenced extends Guarded { readonly records: FaultyStore, readonly inner: MemoryStore, readonly meter: ReturnType<typeof countingMeter>, readonly open: () => void }
+interface Fenced extends Guarded { readonly records: FaultyStore, readonly inner: MemoryStore, readonly meter: ReturnType<typeof countingMeter>, readonly log: ReturnType<typeof recordingLog>, readonly open: () => void }
 
 async function start (t: TestContext): Promise<Fenced> {
   const { answer, open } = slow()
   const inner = new MemoryStore({ nowMs: Date.now })
   const records = faulty(inner)
   const meter = countingMeter()
-  const started = await startGuarded(t, { answer, background: false, world: { records: records.store, meter } })
-  return { ...started, records, inner, meter, open }
+  const log = recordingLog()
+  const started = await startGuarded(t, { answer, background: false, world: { records: records.store, meter, log } })
+  return { ...started, records, inner, meter, log, open }
 }
 
 /** Somebody else's hand settles the record first, with an answer of its own. */
@@ -101,6 +102,9 @@ test('a store that takes not even the tombstone leaves an unknown outcome, and n
   assert.equal(retry.status, 502)
   assert.equal(retry.json.code, 'outcome-unknown')
   assert.equal(world.witness.seen.length, 1)
+  // It was neither counted nor logged, so that no alert fired.
+  assert.deepEqual(world.log.lines.filter(({ message }) => message.startsWith('outcome unknown')).map(({ level, stage, code }) => [level, stage, code]), [['error', 'settle', 'REFUSED']])
+  assert.equal(world.meter.counts.get('indeterminate'), 1)
 })
 
 test('a row that vanished in a failover is written again, and the retry replays', async t => {
