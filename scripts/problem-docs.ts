@@ -12,7 +12,13 @@ export function problemDocs (page: string): string {
 import type { ProblemCode } from './problems.ts'
 
 /** Markdown without its links. \`sent\`: was the request sent? \`retry\`: with the same key? */
-export interface ProblemDoc { readonly api: string, readonly relay: string, readonly when: string, readonly sent: string, readonly retry: string }
+export interface ProblemDoc {
+  readonly api: string
+  readonly relay: string
+  readonly when: string
+  readonly sent: string
+  readonly retry: string
+}
 
 export const PROBLEM_DOCS: Readonly<Record<ProblemCode, ProblemDoc>> = {
 ${entries.join(',\n')}
@@ -28,8 +34,9 @@ function rowOf (line: string): Row {
 /** A row of several codes lists their statuses in the same order, or one for all. */
 function entryOf (code: string, { codes, api, relay, when, sent, retry }: Row, index: number): string {
   const own = (text: string): string => codes.length > 1 ? text.split(', ')[index] ?? text : text
-  const members = Object.entries({ api: own(api), relay: own(relay), when, sent, retry }).map(([name, text]) => `${name}: ${quoted(unlinked(text))}`)
-  return `  ${/^[a-z]+$/.test(code) ? code : quoted(code)}: { ${members.join(', ')} }`
+  const members = Object.entries({ api: own(api), relay: own(relay), when, sent, retry }).map(([name, text]) =>
+    `    ${name}: ${quoted(unlinked(text))}`)
+  return `  ${/^[a-z]+$/.test(code) ? code : quoted(code)}: {\n${members.join(',\n')}\n  }`
 }
 
 function unlinked (text: string): string {
